@@ -1,0 +1,1 @@
+"""Agent tasks as reinforcement-learning datasets for tinker-cookbook."""
