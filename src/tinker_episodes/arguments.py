@@ -1,0 +1,274 @@
+"""Arguments typed by a tool's schema: never by what a text looks like.
+
+Some wire formats write every value as bare text. What such a text means is decided here, by the schema, in this order;
+the first reading that the schema takes is the value:
+
+| # | reading            | of the text                                   | where                                   |
+|---|--------------------|-----------------------------------------------|-----------------------------------------|
+| 1 | object or array    | JSON                                          | only where the schema says nothing      |
+| 2 | null               | `null`                                        | not where an enum or const decides      |
+| 3 | string             | exactly as written, then without outer space  | the second only for an enum or const    |
+| 4 | boolean            | `true` `True` `false` `False`                 |                                         |
+| 5 | null               | `None` `none` `nil`                           |                                         |
+| 6 | integer, number    | as JSON writes numbers; finite; `140.0` is 140|                                         |
+| 7 | object, array      | JSON; values inside by these same rules       |                                         |
+
+So a nullable string takes `null` as null and `None` as text, and `19122` is a string wherever the schema takes one.
+In formats that carry JSON types the written value stands if the schema takes it; a string that the schema does not
+take is read like a text, at any depth, which undoes values that were encoded twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from tinker_episodes.errors import ArgumentsError, DefinitionError
+
+_BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
+_NULLS = frozenset({"null", "None", "none", "nil"})
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
+_CONSTRAINTS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if")
+_DEEPEST = 64
+"""Levels of nesting that are read; a deeper value is refused."""
+_SHOWN = 120
+"""Characters of a value that an error message repeats."""
+
+Schema = Mapping[str, Any]
+
+
+class Arguments:
+    """The arguments that one tool takes."""
+
+    def __init__(self, tool: str, schema: Schema) -> None:
+        """
+        Raises:
+            DefinitionError: `schema` is no JSON Schema (draft 2020-12) of an object.
+        """
+        try:
+            Draft202012Validator.check_schema(schema)
+        except SchemaError as error:
+            raise DefinitionError(f"tool {tool!r}: its schema is none: {error.message}") from error
+        if schema.get("type") != "object":
+            raise DefinitionError(
+                f"tool {tool!r}: its schema must be of type object, got {schema!r}"
+            )
+        self._tool = tool
+        self._root = Draft202012Validator(dict(schema))
+        document = DRAFT202012.create_resource(dict(schema))
+        self._references = Registry[Any]().with_resource("", document).resolver()
+
+    def fit(self, written: Mapping[str, Any] | str, *, typed: bool) -> dict[str, Any]:
+        """The arguments by the schema.
+
+        Args:
+            written: The values by name, or a text that the wire format gave whole.
+            typed: Whether the values carry JSON types; if not, each is a text.
+
+        Raises:
+            ArgumentsError: which argument, what is wrong, what would be right.
+        """
+        try:
+            values = self._by_name(written)
+            fitted = {name: self._argument(name, v, typed=typed) for name, v in values.items()}
+            self._check(fitted)
+        except RecursionError:
+            raise ArgumentsError("the arguments are nested too deeply") from None
+        except Unresolvable as error:
+            raise DefinitionError(f"tool {self._tool!r}: {error}") from error
+        return fitted
+
+    def _by_name(self, written: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        if isinstance(written, str):
+            decoded = _decoded(written)
+            if not isinstance(decoded, dict):
+                raise ArgumentsError(f"the arguments must be a JSON object, got {_shown(written)}")
+            return cast(dict[str, Any], decoded)
+        return written
+
+    def _argument(self, name: str, value: Any, *, typed: bool) -> Any:
+        schema = self._schema_of(name)
+        if schema is None:
+            return value
+        return self._of_text(value, schema) if not typed else self._of_json(value, schema, _DEEPEST)
+
+    def _schema_of(self, name: str) -> Schema | bool | None:
+        properties = self._root.schema.get("properties", {})
+        if name in properties:
+            return properties[name]
+        extra = self._root.schema.get("additionalProperties", True)
+        return None if extra is False else extra
+
+    # ------------------------------------------------------------ texts
+
+    def _of_text(self, text: str, schema: Schema | bool) -> Any:
+        """The first reading of `text` that the schema takes; the text itself where it takes none."""
+        return next((v for v in self._readings(text, schema) if self._takes(schema, v)), text)
+
+    def _readings(self, text: str, schema: Schema | bool) -> Iterator[Any]:
+        resolved = self._resolved(schema)
+        listed = "enum" in resolved or "const" in resolved
+        bare = text.strip()
+        if not any(key in resolved for key in _CONSTRAINTS):
+            yield from self._containers(text, schema)
+        elif bare == "null" and not listed:
+            yield None
+        yield text
+        if listed:
+            yield bare
+        yield from _scalars(bare)
+        yield from self._containers(text, schema)
+
+    def _containers(self, text: str, schema: Schema | bool) -> Iterator[Any]:
+        decoded = _decoded(text)
+        if isinstance(decoded, dict | list):
+            yield self._of_json(decoded, schema, _DEEPEST)
+
+    # ------------------------------------------------------------ JSON values
+
+    def _of_json(self, value: Any, schema: Schema | bool, depth: int) -> Any:
+        """`value` with every string that its schema does not take read like a text."""
+        if depth == 0:
+            raise RecursionError
+        if isinstance(value, float) and value.is_integer() and self._wants_integer(schema):
+            return int(value)
+        if self._takes(schema, value):
+            return value
+        if isinstance(value, str):
+            return self._of_text(value, schema)
+        for branch in self._branches(schema):
+            fitted = self._inside(value, branch, depth)
+            if self._takes(schema, fitted):
+                return fitted
+        return value
+
+    def _inside(self, value: Any, schema: Schema, depth: int) -> Any:
+        if isinstance(value, dict):
+            properties = schema.get("properties", {})
+            extra = schema.get("additionalProperties", True)
+            return {
+                name: self._of_json(item, properties.get(name, extra), depth - 1)
+                for name, item in cast(dict[str, Any], value).items()
+            }
+        if isinstance(value, list):
+            items = schema.get("items", True)
+            return [self._of_json(item, items, depth - 1) for item in cast(list[Any], value)]
+        return value
+
+    def _branches(self, schema: Schema | bool) -> Iterator[Schema]:
+        """The schema and the members of its unions, references followed."""
+        resolved = self._resolved(schema)
+        yield resolved
+        for key in ("anyOf", "oneOf", "allOf"):
+            for branch in resolved.get(key, ()):
+                yield from self._branches(branch)
+
+    def _wants_integer(self, schema: Schema | bool) -> bool:
+        return any(_names_type(branch, "integer") for branch in self._branches(schema))
+
+    def _resolved(self, schema: Schema | bool) -> Schema:
+        if isinstance(schema, bool):
+            return {}
+        seen = 0
+        while "$ref" in schema and seen < _DEEPEST:
+            schema = cast(Schema, self._references.lookup(schema["$ref"]).contents)
+            seen += 1
+        return schema
+
+    def _takes(self, schema: Schema | bool, value: Any) -> bool:
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return self._root.evolve(schema=schema).is_valid(value)
+
+    # ------------------------------------------------------------ the whole
+
+    def _check(self, fitted: dict[str, Any]) -> None:
+        if not all(_finite(value) for value in fitted.values()):
+            raise ArgumentsError("NaN and infinite numbers are not JSON; give a finite number")
+        error = best_match(self._root.iter_errors(fitted))
+        if error is not None:
+            self._refuse(error)
+
+    def _refuse(self, error: ValidationError) -> NoReturn:
+        known = ", ".join(self._root.schema.get("properties", {})) or "none"
+        path = ".".join(str(step) for step in error.absolute_path)
+        if error.validator == "required":
+            where = f" in {path!r}" if path else ""
+            missing = [n for n in error.validator_value if n not in cast(Any, error.instance)]
+            raise ArgumentsError(f"missing{where}: {', '.join(missing)}; the tool takes: {known}")
+        if error.validator == "additionalProperties" and not path:
+            unknown = [n for n in cast(Any, error.instance) if self._schema_of(n) is None]
+            raise ArgumentsError(
+                f"there is no argument {', '.join(map(_shown, unknown))}; the tool takes: {known}"
+            )
+        raise ArgumentsError(
+            f"argument {path!r} is {_shown(error.instance)}, which does not fit {_shown(error.schema)}"
+        )
+
+
+def _names_type(schema: Schema, name: str) -> bool:
+    kind = schema.get("type")
+    return kind == name or (isinstance(kind, list) and name in cast(list[str], kind))
+
+
+def _scalars(bare: str) -> Iterator[Any]:
+    if bare in _BOOLEANS:
+        yield _BOOLEANS[bare]
+    if bare in _NULLS:
+        yield None
+    number = _number(bare)
+    if number is not None:
+        yield number
+
+
+def _number(bare: str) -> int | float | None:
+    """The finite number that JSON would read; an integral value is an `int` with all of its digits."""
+    try:
+        if _INTEGER.match(bare):
+            return int(bare)
+        if _NUMBER.match(bare):
+            value = float(bare)
+            return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _decoded(text: str) -> Any:
+    """The JSON value of a text, or None where it has none."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(_finite(item) for item in cast(dict[str, Any], value).values())
+    if isinstance(value, list):
+        return all(_finite(item) for item in cast(list[Any], value))
+    return True
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

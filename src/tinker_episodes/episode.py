@@ -1,0 +1,417 @@
+"""One play of one task: open, record replies, run their calls, close with a score.
+
+    episode = Episode(environment, task)
+    prompt = await episode.open()
+    episode.record(reply)
+    results = await episode.run_calls()
+    outcome = await episode.close()
+
+States: new → open → closed | failed | abandoned. It knows no model, renderer or trainer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
+from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
+from tinker_episodes.message import Call, CallResult, Message
+from tinker_episodes.outputs import ToolOutput
+from tinker_episodes.scoring import Score, as_score, reward_scorer
+from tinker_episodes.task import Prompt, Task
+from tinker_episodes.tools import Tool
+from tinker_episodes.transcript import Answered, Prompted, Replied, Told, Transcript
+from tinker_episodes.universe import Change, UniverseData
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class State(StrEnum):
+    """Where an episode is in its life."""
+
+    NEW = "new"
+    OPEN = "open"
+    CLOSED = "closed"
+    FAILED = "failed"
+    ABANDONED = "abandoned"
+
+
+class Cut(StrEnum):
+    """What ended an episode that neither the model nor the task ended."""
+
+    LENGTH = "length"
+    """A reply reached the token limit of one turn."""
+    PARSE_ERROR = "parse_error"
+    """A reply was broken, or one more malformed call than the policy allows."""
+    MAX_TURNS = "max_turns"
+    MAX_TOKENS = "max_tokens"
+    """The tokens of the whole trajectory."""
+    MAX_SAMPLED_TOKENS = "max_sampled_tokens"
+    MAX_TOOL_CALLS = "max_tool_calls"
+    CONTEXT_OVERFLOW = "context_overflow"
+    ROLLOUT_TIMEOUT = "rollout_timeout"
+    OTHER = "other"
+    """A reason that the trainer's own hooks gave."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened, in numbers."""
+
+    messages: int = 0
+    """Prompts, replies and results."""
+    tool_calls: int = 0
+    tool_errors: int = 0
+    """Calls that were answered with an error."""
+    format_errors: int = 0
+    """Replies that meant a call and were none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPrompt:
+    """A prompt with what it leaves to the environment filled in."""
+
+    text: str
+    system_prompt: str
+    tools: Mapping[str, Tool]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an episode ended."""
+
+    scores: Mapping[str, Score]
+    reward: float
+    cut: Cut | None
+    counts: Counts
+    changes: tuple[Change, ...] = field(default=(), repr=False)
+
+
+class Episode:
+    """One play of one task. Every method but `record` may raise `EpisodeFailed`, which ends it without a score."""
+
+    def __init__(
+        self,
+        environment: type[Environment],
+        task: Task,
+        *,
+        data: UniverseData | None = None,
+        reward: str | None = None,
+    ) -> None:
+        """
+        Args:
+            data: The universe that it starts from.
+            reward: The scorer whose value is the reward; needed where the task has several.
+
+        Raises:
+            DefinitionError: an environment class that can't work.
+            ConfigError: no scorer is named where there are several, or one that the task lacks.
+        """
+        self.id = uuid.uuid4().hex
+        self.task = task
+        self.state = State.NEW
+        self.counts = Counts()
+        self.transcript = Transcript()
+        self.reason = ""
+        """Why it failed or was abandoned."""
+        self.opened_at: float | None = None
+        self.closed_at: float | None = None
+        self.outcome: Outcome | None = None
+        self._class: EnvironmentClass = read_environment(environment)
+        self._data = data or UniverseData()
+        self._reward = reward_scorer(self._class.scorers, task, reward)
+        self._environment: Environment | None = None
+        self._prompt: OpenPrompt | None = None
+        self._reply: Message | None = None
+        self._unanswered: tuple[Call, ...] = ()
+        self._running: set[asyncio.Future[ToolOutput]] = set()
+        self._calls = 0
+
+    @property
+    def environment(self) -> Environment:
+        """The environment instance, from `open` on."""
+        if self._environment is None:
+            raise EpisodeClosed(f"episode {self.id} has no environment before it is opened")
+        return self._environment
+
+    @property
+    def prompt(self) -> OpenPrompt:
+        """The prompt that the model is answering."""
+        if self._prompt is None:
+            raise EpisodeClosed(f"episode {self.id} has no prompt before it is opened")
+        return self._prompt
+
+    @property
+    def ended(self) -> bool:
+        """Whether the environment has ended the episode."""
+        return self._environment is not None and self._environment.ended
+
+    # ------------------------------------------------------------ life
+
+    async def open(self) -> OpenPrompt:
+        """Make the environment and give the first prompt."""
+        self._need(State.NEW, "open")
+        self.state = State.OPEN
+        self.opened_at = time.time()
+        async with self._failing():
+            made = self._environment = await self._guard("the environment", self._make)
+            await self._guard("open", lambda: made.open(self.task))
+            return await self._give(self.task.prompts[0])
+
+    def record(self, message: Message) -> None:
+        """Record the model's reply, before anything of it runs."""
+        self._need(State.OPEN, "record")
+        if self._unanswered:
+            raise EpisodeClosed(f"episode {self.id} has calls that were not run")
+        self._reply = message
+        self._unanswered = message.calls
+        self.counts.messages += 1
+        self.counts.format_errors += bool(message.malformed)
+        self.transcript.add(Replied(message))
+
+    def tell(self, text: str) -> None:
+        """Record that the model was told something outside of the task, such as a format error."""
+        self._need(State.OPEN, "tell")
+        self.counts.messages += 1
+        self.transcript.add(Told(text))
+
+    async def run_calls(self, *, limit: int | None = None) -> tuple[CallResult, ...]:
+        """Run the last reply's calls and answer every one, in the reply's order.
+
+        Args:
+            limit: How many may still run; the rest is answered as not run.
+        """
+        self._need(State.OPEN, "run_calls")
+        calls, self._unanswered = self._unanswered, ()
+        allowed = len(calls) if limit is None else max(limit, 0)
+        ids = [self._next_id() for _ in calls]
+        pairs = list(zip(ids, calls, strict=True))
+        async with self._failing():
+            if self.environment.parallel_calls:
+                results = await _all([self._run(id, call) for id, call in pairs[:allowed]])
+            else:
+                results = [await self._run(id, call) for id, call in pairs[:allowed]]
+        for id, call in pairs[allowed:]:
+            results.append(self._answer(id, call, _NOT_RUN_LIMIT, ran=False))
+        return tuple(results)
+
+    async def next_prompt(self) -> OpenPrompt | None:
+        """What the model is told after a reply without a call. None: the episode is over."""
+        self._need(State.OPEN, "next_prompt")
+        reply = self._reply
+        if reply is None:
+            raise EpisodeClosed(f"episode {self.id} has no reply yet")
+        async with self._failing():
+            prompt = await self._guard("next_prompt", lambda: self.environment.next_prompt(reply))
+            return None if prompt is None else await self._give(prompt)
+
+    async def close(self, cut: Cut | None = None) -> Outcome:
+        """Score the state as it is, then release the environment.
+
+        Args:
+            cut: What ended the episode, if neither the model nor the task did.
+        """
+        self._need(State.OPEN, "close")
+        self.state = State.CLOSED
+        try:
+            async with self._failing():
+                await self._settle_running()
+                scores = {name: await self._score(name) for name in self._scorers()}
+        except asyncio.CancelledError:
+            self.reason = "cancelled while it was scored"
+            await self._finish(State.ABANDONED)
+            raise
+        changes = self.environment.universe.changes()
+        self.outcome = Outcome(scores, scores[self._reward].value, cut, self.counts, changes)
+        await self._finish(State.CLOSED)
+        return self.outcome
+
+    async def abandon(self, reason: str) -> None:
+        """End the episode without a score. Does nothing where it has ended already."""
+        if self.state in (State.NEW, State.OPEN):
+            self.reason = reason
+            await self._finish(State.ABANDONED)
+
+    # ------------------------------------------------------------ prompts
+
+    def _make(self) -> Environment:
+        return self._class.make(self.task, self._data)
+
+    async def _give(self, prompt: Prompt) -> OpenPrompt:
+        system = prompt.system_prompt
+        if system is None:
+            system = await self._guard("system_prompt", lambda: self.environment.system_prompt)
+        names = self._class.tools if prompt.tools is None else prompt.tools
+        unknown = [name for name in names if name not in self._class.tools]
+        if unknown:
+            raise EpisodeFailed(f"a prompt names tools that there are not: {', '.join(unknown)}")
+        self._prompt = OpenPrompt(prompt.text, system, {n: self._class.tools[n] for n in names})
+        self.counts.messages += 1
+        self.transcript.add(Prompted(prompt.text, system, tuple(names)))
+        return self._prompt
+
+    # ------------------------------------------------------------ calls
+
+    def _next_id(self) -> str:
+        self._calls += 1
+        return f"call_{self._calls}"
+
+    async def _run(self, call_id: str, call: Call) -> CallResult:
+        self._need(State.OPEN, "run_calls")
+        if self.ended:
+            return self._answer(call_id, call, _NOT_RUN_ENDED, ran=False)
+        tool = self.prompt.tools.get(call.name)
+        if tool is None:
+            offered = ", ".join(self.prompt.tools) or "none"
+            unknown = f"there is no tool {call.name[:80]!r}; there are: {offered}"
+            return self._answer(call_id, call, ToolOutput(f"Error: {unknown}", error=True))
+        try:
+            arguments = self._class.arguments[tool.name].fit(call.arguments, typed=call.typed)
+        except ArgumentsError as error:
+            return self._answer(call_id, call, ToolOutput(f"Error: {error}", error=True))
+        return self._answer(call_id, call, await self._output(tool, arguments), arguments)
+
+    async def _output(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
+        """What a tool gives back; its `tool_errors` as an error that the model sees."""
+        errors = self._class.tool_errors
+        try:
+            return await self._guard(
+                f"tool {tool.name!r}",
+                lambda: self._call(tool, arguments),
+                limit_s=self.environment.tool_timeout_s,
+                seen=errors,
+            )
+        except errors as error:
+            return ToolOutput(f"Error: {_message(error)}", error=True)
+
+    async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
+        running = tool.call(self.environment, arguments)
+        if tool.blocking:
+            # The thread outlives a cancelled await: scoring has to wait for it.
+            task = asyncio.ensure_future(running)
+            self._running.add(task)
+            task.add_done_callback(self._forget)
+            output = await asyncio.shield(task)
+        else:
+            output = await running
+        if output.stop:
+            self.environment.end()
+        return output
+
+    def _forget(self, task: asyncio.Future[ToolOutput]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved, since nobody may await it any more
+
+    def _answer(
+        self,
+        call_id: str,
+        call: Call,
+        output: ToolOutput,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        ran: bool = True,
+    ) -> CallResult:
+        result = CallResult(call_id, call.name, output.content, output.error)
+        self.counts.messages += 1
+        self.counts.tool_calls += ran
+        self.counts.tool_errors += output.error
+        self.transcript.add(Answered(call, arguments, result))
+        return result
+
+    async def _settle_running(self) -> None:
+        """Wait for blocking tools that a cut left running: a late thread must not change a scored state."""
+        if not self._running:
+            return
+        _, late = await asyncio.wait(self._running, timeout=self.environment.tool_timeout_s)
+        if late:
+            raise EpisodeFailed("a blocking tool was still running when its time was up")
+
+    # ------------------------------------------------------------ scores
+
+    def _scorers(self) -> tuple[str, ...]:
+        return self.task.scorers or tuple(self._class.scorers)
+
+    async def _score(self, name: str) -> Score:
+        method = getattr(self.environment, self._class.scorers[name])
+        limit = self.environment.scorer_timeout_s
+        value = await self._guard(f"scorer {name!r}", method, limit_s=limit)
+        return await self._guard(f"scorer {name!r}", lambda: as_score(name, value))
+
+    # ------------------------------------------------------------ ends
+
+    def _need(self, state: State, action: str) -> None:
+        if self.state is not state:
+            raise EpisodeClosed(
+                f"episode {self.id} of task {self.task.id!r} is {self.state}: {action} needs {state}"
+            )
+
+    async def _guard(
+        self,
+        where: str,
+        hook: Callable[[], T | Awaitable[T]],
+        *,
+        limit_s: float | None = None,
+        seen: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Run an author's hook. Whatever it raises, but `seen` and cancellation, becomes `EpisodeFailed`."""
+        timer = asyncio.timeout(limit_s)
+        try:
+            async with timer:
+                result = hook()
+                return await result if inspect.isawaitable(result) else result
+        except Exception as error:  # noqa: BLE001 - classified here, once
+            if timer.expired():
+                raise EpisodeFailed(f"{where} took longer than {limit_s} s") from error
+            if isinstance(error, (EpisodeFailed, *seen)):
+                raise
+            raise EpisodeFailed(f"{where}: {_message(error)}") from error
+
+    @asynccontextmanager
+    async def _failing(self) -> AsyncIterator[None]:
+        """Whatever fails inside ends the episode."""
+        try:
+            yield
+        except EpisodeFailed as error:
+            self.reason = str(error)
+            await self._finish(State.FAILED)
+            raise EpisodeFailed(f"task {self.task.id!r}: {error}") from error.__cause__
+
+    async def _finish(self, state: State) -> None:
+        self.state = state
+        self.closed_at = time.time()
+        environment = self._environment
+        if environment is None:
+            return
+        try:
+            await self._guard("close", environment.close, limit_s=environment.tool_timeout_s)
+        except EpisodeFailed as error:  # the score stands; what leaks is logged
+            logger.warning("episode %s: %s", self.id, type(error.__cause__).__name__)
+
+
+_NOT_RUN_LIMIT = ToolOutput("Not run: the limit of tool calls is reached.")
+_NOT_RUN_ENDED = ToolOutput("Not run: the episode has ended.")
+
+
+def _message(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+async def _all(runs: Sequence[Coroutine[Any, Any, CallResult]]) -> list[CallResult]:
+    """Run at once and wait for all, also where one fails: none may go on in a closed episode."""
+    done = await asyncio.gather(*runs, return_exceptions=True)
+    failed = [result for result in done if isinstance(result, BaseException)]
+    if failed:
+        raise failed[0]
+    return [result for result in done if isinstance(result, CallResult)]

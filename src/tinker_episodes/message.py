@@ -1,0 +1,89 @@
+"""What is said in an episode: messages, calls and contents, as plain values.
+
+No renderer's or provider's format: adapters translate at their edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text that the reader of a message sees."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """The model's own reasoning."""
+
+    thinking: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An encoded image."""
+
+    data: bytes
+    media_type: str
+    """Such as `image/png`."""
+
+
+Part = Text | Thinking | Image
+Content = str | tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call as the model wrote it."""
+
+    name: str
+    arguments: Mapping[str, Any] | str
+    """By name: JSON values, or the written texts where `typed` is false; a text that is no JSON object stays a `str`."""
+    typed: bool = True
+    """Whether the wire format carries JSON types. Where it does not, every value is the text that was written."""
+    id: str | None = None
+    """The id that the model wrote, if any: neither unique nor trusted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedCall:
+    """Text that meant to be a tool call and is not one."""
+
+    text: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the conversation."""
+
+    role: Role
+    content: Content
+    calls: tuple[Call, ...] = ()
+    malformed: tuple[MalformedCall, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The message's text without reasoning and images."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """What one call of the model is answered with."""
+
+    call_id: str
+    """Unique in the episode."""
+    name: str
+    content: Content
+    error: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -1,0 +1,96 @@
+"""What a tool gives back, brought into one form."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic import BaseModel
+
+from tinker_episodes.message import Content, Image, Text, Thinking
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool gave back, in the library's own form."""
+
+    content: Content
+    error: bool = False
+    stop: bool = False
+
+
+def as_output(result: object) -> ToolOutput:
+    """What a tool returned, as content: text as it is, parts as they are, `None` as "", all else as JSON.
+
+    Raises:
+        TypeError: the value is neither JSON-able nor a content.
+    """
+    if isinstance(result, ToolOutput):
+        return result
+    if result is None or isinstance(result, str):
+        return ToolOutput(result or "")
+    if isinstance(result, Text | Thinking | Image):
+        return ToolOutput((result,))
+    if isinstance(result, list | tuple) and result and _all_parts(cast(Sequence[object], result)):
+        return ToolOutput(tuple(cast(Sequence[Any], result)))
+    if _is_host_result(result):
+        return _of_host_result(result)
+    if isinstance(result, BaseModel):
+        return ToolOutput(result.model_dump_json())
+    return ToolOutput(json.dumps(result, ensure_ascii=False))
+
+
+def _all_parts(items: Sequence[object]) -> bool:
+    return all(isinstance(item, Text | Thinking | Image) for item in items)
+
+
+def _is_host_result(result: object) -> bool:
+    """Whether it is the host's `ToolResult`, told by its two fields: this module does not import the host."""
+    return hasattr(result, "messages") and hasattr(result, "should_stop")
+
+
+def _of_host_result(result: Any) -> ToolOutput:
+    contents: list[Content] = [_of_host_content(m["content"]) for m in result.messages]
+    error = bool(result.metadata.get("error"))
+    if len(contents) == 1:
+        return ToolOutput(contents[0], error=error, stop=bool(result.should_stop))
+    parts: list[Any] = []
+    for content in contents:
+        parts.extend([Text(content)] if isinstance(content, str) else content)
+    return ToolOutput(tuple(parts), error=error, stop=bool(result.should_stop))
+
+
+def _of_host_content(content: Any) -> Content:
+    if isinstance(content, str):
+        return content
+    return tuple(_of_host_part(part) for part in content)
+
+
+def _of_host_part(part: Mapping[str, Any]) -> Text | Thinking | Image:
+    if part["type"] == "text":
+        return Text(part["text"])
+    if part["type"] == "thinking":
+        return Thinking(part["thinking"])
+    if part["type"] == "image":
+        return _of_host_image(part["image"])
+    raise TypeError(
+        f"a tool returned a part of type {part['type']!r}: text or image would be right"
+    )
+
+
+def _of_host_image(image: Any) -> Image:
+    """A `data:` URI or a PIL image. Other addresses are not fetched."""
+    if isinstance(image, str):
+        head, _, body = image.partition(",")
+        if not head.startswith("data:") or not head.endswith(";base64"):
+            raise TypeError(
+                f"a tool returned the image {image[:60]!r}: give a data: URI or a PIL image"
+            )
+        return Image(base64.b64decode(body), head[5:-7])
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG")
+    return Image(buffer.getvalue(), "image/png")

@@ -1,0 +1,208 @@
+"""Tools: what the model can call, and the JSON Schema that it calls them by.
+
+    @tool
+    def guess(self, number: Annotated[int, "Your guess"]) -> str:
+        "Compare a guess with the hidden number."
+
+A tool's schema comes from its signature through pydantic, as the cookbook's own `@tool` does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload, runtime_checkable
+
+from tinker_episodes.errors import DefinitionError
+from tinker_episodes.outputs import ToolOutput, as_output
+from tinker_episodes.signature import arguments_model, keywords, schema_of
+
+if TYPE_CHECKING:
+    from tinker_episodes.environment import Environment
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_MARK = "__tinker_episodes_tool__"
+
+
+@runtime_checkable
+class HostTool(Protocol):
+    """The cookbook's `Tool` protocol, as far as we call it (`tinker_cookbook.tool_use.types`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters_schema(self) -> dict[str, Any]: ...
+    async def run(self, input: Any) -> Any: ...  # noqa: A002 - the host's own word
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool of an environment class."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    """The JSON Schema of the arguments, an object."""
+    call: Callable[[Environment, Mapping[str, Any]], Awaitable[ToolOutput]]
+    """Runs it with arguments that fit the schema."""
+    blocking: bool = False
+    """Whether it runs in a thread of its own, where it may outlive the await for it."""
+    returns_images: bool = False
+    """Whether its signature says that it may return images."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    name: str | None
+    description: str | None
+    schema: Mapping[str, Any] | None
+    blocking: bool
+
+
+@overload
+def tool(method: Method) -> Method: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    schema: Mapping[str, Any] | None = None,
+    blocking: bool = False,
+) -> Callable[[Method], Method]: ...
+def tool(
+    method: Any = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    schema: Mapping[str, Any] | None = None,
+    blocking: bool = False,
+) -> Any:
+    """Mark a method of an environment as a tool. It may be async.
+
+    It returns text, JSON-able data, content parts (`Text`, `Image`), or the cookbook's `ToolResult`.
+
+    Args:
+        name: What the model calls it; default: the method's name.
+        description: What the model reads; default: the docstring.
+        schema: A raw JSON Schema in place of the signature's; the method then takes the arguments by keyword.
+        blocking: It blocks (network, disk, a subprocess): it runs in a daemon thread of its own.
+    """
+
+    def mark(target: Method) -> Method:
+        setattr(target, _MARK, _Mark(name, description, schema, blocking))
+        return target
+
+    return mark if method is None else mark(method)
+
+
+def tools_of(environment: type[Environment]) -> dict[str, Tool]:
+    """The tools of an environment class by name: its methods in the order of definition, then `extra_tools`.
+
+    Raises:
+        DefinitionError: a signature that gives no schema, or two tools of one name.
+    """
+    members: dict[str, object] = {}
+    for base in reversed(environment.__mro__):
+        members.update(vars(base))
+    found: dict[str, Tool] = {}
+    for attribute, member in members.items():
+        made = _tool_of_member(environment, attribute, member)
+        if made is not None:
+            _add(found, made, environment)
+    for extra in environment.extra_tools:
+        _add(found, _host_tool(extra, lambda _env, extra=extra: extra), environment)
+    return found
+
+
+def _add(found: dict[str, Tool], made: Tool, environment: type) -> None:
+    if made.name in found:
+        raise DefinitionError(f"{environment.__name__} has two tools named {made.name!r}")
+    found[made.name] = made
+
+
+def _tool_of_member(environment: type, attribute: str, member: object) -> Tool | None:
+    mark = getattr(member, _MARK, None)  # a mark that `tool` sets on any callable
+    if isinstance(mark, _Mark):
+        return _method_tool(environment, attribute, cast(Callable[..., Any], member), mark)
+    if isinstance(member, HostTool) and not isinstance(member, type):
+        return _host_tool(member, lambda env: getattr(env, attribute))
+    return None
+
+
+def _method_tool(
+    environment: type, attribute: str, method: Callable[..., Any], mark: _Mark
+) -> Tool:
+    where = f"tool {environment.__name__}.{attribute}"
+    model = None if mark.schema is not None else arguments_model(where, method)
+    schema = mark.schema if model is None else schema_of(where, model)
+    assert schema is not None
+
+    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
+        given = dict(arguments) if model is None else keywords(model, arguments)
+        bound = getattr(env, attribute)
+        result = await (_in_thread(bound, given) if mark.blocking else _run(bound, given))
+        return as_output(result)
+
+    return Tool(
+        name=mark.name or attribute,
+        description=mark.description or inspect.cleandoc(method.__doc__ or ""),
+        schema=schema,
+        call=call,
+        blocking=mark.blocking,
+        returns_images="Image" in str(getattr(method, "__annotations__", {}).get("return", "")),
+    )
+
+
+def _host_tool(host: HostTool, bind: Callable[[Environment], Any]) -> Tool:
+    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
+        return as_output(await bind(env).run(_HostInput(dict(arguments))))
+
+    return Tool(host.name, inspect.cleandoc(host.description), dict(host.parameters_schema), call)
+
+
+@dataclass(slots=True)
+class _HostInput:
+    """What the host's tools read from their `ToolInput`."""
+
+    arguments: dict[str, Any]
+    call_id: str | None = None
+
+
+async def _run(bound: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    result = bound(**given)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _in_thread(bound: Callable[..., Any], given: Mapping[str, Any]) -> asyncio.Future[Any]:
+    """Run a blocking tool in a daemon thread, which can hold neither the host's pools nor the interpreter's exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        elif isinstance(error, StopIteration):  # a future can't carry it
+            future.set_exception(RuntimeError("the tool raised StopIteration"))
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            result = bound(**given)
+        except BaseException as error:  # noqa: BLE001 - carried to the awaiting episode
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=work, name="tinker-episodes-tool", daemon=True).start()
+    return future
