@@ -1,21 +1,30 @@
 """Arguments typed by a tool's schema: never by what a text looks like.
 
-Some wire formats write every value as bare text. What such a text means is decided here, by the schema, in this order;
-the first reading that the schema takes is the value:
+Some wire formats write every value as bare text. What such a text means is decided here, by the
+schema, in this order; the first reading that the schema takes is the value:
 
 | # | reading            | of the text                                   | where                                   |
-|---|--------------------|-----------------------------------------------|-----------------------------------------|
-| 1 | object or array    | JSON                                          | only where the schema says nothing      |
-| 2 | null               | `null`                                        | not where an enum or const decides      |
-| 3 | string             | exactly as written, then without outer space  | the second only for an enum or const    |
-| 4 | boolean            | `true` `True` `false` `False`                 |                                         |
-| 5 | null               | `None` `none` `nil`                           |                                         |
-| 6 | integer, number    | as JSON writes numbers; finite; `140.0` is 140|                                         |
-| 7 | object, array      | JSON; values inside by these same rules       |                                         |
+|---|--------------------|-----------------------------------------------|--------------------------
+---------------|
+| 1 | object or array    | JSON                                          | only where the schema
+says nothing      |
+| 2 | null               | `null`                                        | not where an enum or
+const decides      |
+| 3 | string             | exactly as written, then without outer space  | the second only for an
+enum or const    |
+| 4 | boolean            | `true` `True` `false` `False`                 |
+|
+| 5 | null               | `None` `none` `nil`                           |
+|
+| 6 | integer, number    | as JSON writes numbers; finite; `140.0` is 140|
+|
+| 7 | object, array      | JSON; values inside by these same rules       |
+|
 
-So a nullable string takes `null` as null and `None` as text, and `19122` is a string wherever the schema takes one.
-In formats that carry JSON types the written value stands if the schema takes it; a string that the schema does not
-take is read like a text, at any depth, which undoes values that were encoded twice.
+So a nullable string takes `null` as null and `None` as text, and `19122` is a string wherever the
+schema takes one. In formats that carry JSON types the written value stands if the schema takes it;
+a string that the schema does not take is read like a text, at any depth, which undoes values that
+were encoded twice.
 """
 
 from __future__ import annotations

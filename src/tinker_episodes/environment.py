@@ -29,18 +29,29 @@ from tinker_episodes.universe import Universe, UniverseData
 
 
 class Environment:
-    """One episode's state, tools and scorers. A new instance is made for each episode; every hook may be async."""
+    """One episode's state, tools and scorers.
+
+    A new instance is made for each episode; every hook may be async.
+    """
 
     Params: ClassVar[type[BaseModel] | None] = None
     """A pydantic model for the tasks' `params`, checked when the bundle is loaded."""
     system_prompt: str = ""
-    """What stands before every prompt that has no system prompt of its own. It may be a property."""
+    """What stands before every prompt that has no system prompt of its own.
+
+    It may be a property.
+    """
     extra_tools: ClassVar[Sequence[Any]] = ()
     """Objects of the cookbook's `Tool` protocol, offered beside the class's own tools."""
     tool_errors: ClassVar[tuple[type[Exception], ...]] = ()
-    """Exceptions of tools that the model may see as that call's result. Any other one fails the episode."""
+    """Exceptions of tools that the model may see as that call's result.
+
+    Any other one fails the episode.
+    """
     parallel_calls: ClassVar[bool] = False
-    """Whether the calls of one reply may run at the same time; by default they run one after another."""
+    """Whether the calls of one reply may run at the same time; by default they run one after
+    another.
+    """
     tool_timeout_s: ClassVar[float] = 120.0
     """Seconds that one call may take; then the episode fails."""
     scorer_timeout_s: ClassVar[float] = 120.0
@@ -55,18 +66,23 @@ class Environment:
         self.universe = universe
         self._prompts = iter(task.prompts[1:])
 
-    def open(self, task: Task) -> None | Awaitable[None]:
+    def open(self, task: Task) -> Awaitable[None] | None:
         """Set the state up for `task`. By default there is nothing to set up."""
 
-    def next_prompt(self, reply: Message) -> Prompt | None | Awaitable[Prompt | None]:
-        """What follows `reply`, which has no call: by default the task's own next prompt. None ends the episode."""
+    def next_prompt(self, reply: Message) -> Prompt | Awaitable[Prompt | None] | None:
+        """What follows `reply`, which has no call: by default the task's own next prompt.
+
+        None ends the episode.
+        """
         return next(self._prompts, None)
 
-    def close(self) -> None | Awaitable[None]:
+    def close(self) -> Awaitable[None] | None:
         """Release what the episode holds. Called once, after scoring."""
 
     def end(self) -> None:
-        """End the episode after the running tool: no further call runs, no further reply is asked for."""
+        """End the episode after the running tool: no further call runs, no further reply is asked
+        for.
+        """
         self._ended = True
 
     @property

@@ -99,7 +99,10 @@ class Outcome:
 
 
 class Episode:
-    """One play of one task. Every method but `record` may raise `EpisodeFailed`, which ends it without a score."""
+    """One play of one task.
+
+    Every method but `record` may raise `EpisodeFailed`, which ends it without a score.
+    """
 
     def __init__(
         self,
@@ -331,7 +334,9 @@ class Episode:
         return result
 
     async def _settle_running(self) -> None:
-        """Wait for blocking tools that a cut left running: a late thread must not change a scored state."""
+        """Wait for blocking tools that a cut left running: a late thread must not change a scored
+        state.
+        """
         if not self._running:
             return
         _, late = await asyncio.wait(self._running, timeout=self.environment.tool_timeout_s)
@@ -365,13 +370,16 @@ class Episode:
         limit_s: float | None = None,
         seen: tuple[type[Exception], ...] = (),
     ) -> T:
-        """Run an author's hook. Whatever it raises, but `seen` and cancellation, becomes `EpisodeFailed`."""
+        """Run an author's hook.
+
+        Whatever it raises, but `seen` and cancellation, becomes `EpisodeFailed`.
+        """
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
                 result = hook()
                 return await result if inspect.isawaitable(result) else result
-        except Exception as error:  # noqa: BLE001 - classified here, once
+        except Exception as error:
             if timer.expired():
                 raise EpisodeFailed(f"{where} took longer than {limit_s} s") from error
             if isinstance(error, (EpisodeFailed, *seen)):

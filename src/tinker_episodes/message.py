@@ -6,7 +6,7 @@ No renderer's or provider's format: adapters translate at their edge.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -45,9 +45,16 @@ class Call:
 
     name: str
     arguments: Mapping[str, Any] | str
-    """By name: JSON values, or the written texts where `typed` is false; a text that is no JSON object stays a `str`."""
+    """By name:
+
+    JSON values, or the written texts where `typed` is false; a text that is no JSON object stays a
+    `str`.
+    """
     typed: bool = True
-    """Whether the wire format carries JSON types. Where it does not, every value is the text that was written."""
+    """Whether the wire format carries JSON types.
+
+    Where it does not, every value is the text that was written.
+    """
     id: str | None = None
     """The id that the model wrote, if any: neither unique nor trusted."""
 
@@ -86,4 +93,3 @@ class CallResult:
     name: str
     content: Content
     error: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])

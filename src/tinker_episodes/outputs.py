@@ -24,7 +24,8 @@ class ToolOutput:
 
 
 def as_output(result: object) -> ToolOutput:
-    """What a tool returned, as content: text as it is, parts as they are, `None` as "", all else as JSON.
+    """What a tool returned, as content: text as it is, parts as they are, `None` as "", all else as
+    JSON.
 
     Raises:
         TypeError: the value is neither JSON-able nor a content.
@@ -49,7 +50,9 @@ def _all_parts(items: Sequence[object]) -> bool:
 
 
 def _is_host_result(result: object) -> bool:
-    """Whether it is the host's `ToolResult`, told by its two fields: this module does not import the host."""
+    """Whether it is the host's `ToolResult`, told by its two fields: this module does not import
+    the host.
+    """
     return hasattr(result, "messages") and hasattr(result, "should_stop")
 
 

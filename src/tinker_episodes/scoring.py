@@ -32,13 +32,18 @@ class Score:
 
 
 def scorer(method: Method) -> Method:
-    """Mark a method of an environment as a scorer. It returns a `Score`, a number or a bool; it may be async."""
+    """Mark a method of an environment as a scorer.
+
+    It returns a `Score`, a number or a bool; it may be async.
+    """
     setattr(method, _MARK, True)
     return method
 
 
 def scorers_of(environment: type) -> dict[str, str]:
-    """The scorers of an environment class: name → attribute, in the order of definition, bases first."""
+    """The scorers of an environment class: name → attribute, in the order of definition, bases
+    first.
+    """
     found: dict[str, str] = {}
     for base in reversed(environment.__mro__):
         for name, member in vars(base).items():

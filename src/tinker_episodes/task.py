@@ -39,6 +39,9 @@ class Task:
             raise ValueError(f"task {self.id!r} needs at least one prompt")
 
     @classmethod
-    def of(cls, id: str, prompt: str, **params: Any) -> Task:  # noqa: A002
-        """A task of one prompt: `Task.of("w31-4", "The number is from 0 to 31.", low=0, high=31)`."""
+    def of(cls, id: str, prompt: str, **params: Any) -> Task:
+        """A task of one prompt:
+
+        `Task.of("w31-4", "The number is from 0 to 31.", low=0, high=31)`.
+        """
         return cls(id=id, prompts=(Prompt(prompt),), params=params)

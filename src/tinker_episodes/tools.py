@@ -38,7 +38,7 @@ class HostTool(Protocol):
     def description(self) -> str: ...
     @property
     def parameters_schema(self) -> dict[str, Any]: ...
-    async def run(self, input: Any) -> Any: ...  # noqa: A002 - the host's own word
+    async def run(self, input: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,9 @@ def tool(
     Args:
         name: What the model calls it; default: the method's name.
         description: What the model reads; default: the docstring.
-        schema: A raw JSON Schema in place of the signature's; the method then takes the arguments by keyword.
-        blocking: It blocks (network, disk, a subprocess): it runs in a daemon thread of its own.
+        schema: A raw JSON Schema in place of the signature's; the method then takes the arguments
+        by keyword. blocking: It blocks (network, disk, a subprocess): it runs in a daemon thread of
+        its own.
     """
 
     def mark(target: Method) -> Method:
@@ -102,7 +103,8 @@ def tool(
 
 
 def tools_of(environment: type[Environment]) -> dict[str, Tool]:
-    """The tools of an environment class by name: its methods in the order of definition, then `extra_tools`.
+    """The tools of an environment class by name: its methods in the order of definition, then
+    `extra_tools`.
 
     Raises:
         DefinitionError: a signature that gives no schema, or two tools of one name.
@@ -180,7 +182,9 @@ async def _run(bound: Callable[..., Any], given: Mapping[str, Any]) -> Any:
 
 
 def _in_thread(bound: Callable[..., Any], given: Mapping[str, Any]) -> asyncio.Future[Any]:
-    """Run a blocking tool in a daemon thread, which can hold neither the host's pools nor the interpreter's exit."""
+    """Run a blocking tool in a daemon thread, which can hold neither the host's pools nor the
+    interpreter's exit.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 

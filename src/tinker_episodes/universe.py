@@ -1,4 +1,5 @@
-"""The data that environments start from: shared, never written, seen by each episode through a copy-on-access view.
+"""The data that environments start from: shared, never written, seen by each episode through a
+copy-on-access view.
 
 order = self.universe["orders"]["#W1"]      # this episode's own copy, from now on
 for order in self.universe["orders"].values(): ...   # read-only, nothing is copied
@@ -126,7 +127,8 @@ class Table(MutableMapping[Key, Any]):
         return sum(1 for _ in self) if self._own else len(self._base)
 
     def peek(self, key: Key) -> Any:
-        """What stands at `key`, without taking it: read-only where the episode has no copy of its own.
+        """What stands at `key`, without taking it: read-only where the episode has no copy of its
+        own.
 
         Raises:
             KeyError: there is no such record.
@@ -152,7 +154,10 @@ class Table(MutableMapping[Key, Any]):
 
 
 class Universe(Mapping[str, Table]):
-    """One episode's view of the data: tables and documents by name. Opening one costs the same whatever the size."""
+    """One episode's view of the data: tables and documents by name.
+
+    Opening one costs the same whatever the size.
+    """
 
     def __init__(self, data: UniverseData) -> None:
         self._data = data

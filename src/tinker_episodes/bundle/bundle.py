@@ -1,6 +1,6 @@
 """The bundle as a value: tasks by id, named evals, the environment and its data.
 
-    BUNDLE = Bundle(name="search", environment=NumberSearch, tasks=[Task.of("a", "Find it.", number=3)])
+BUNDLE = Bundle(name="search", environment=NumberSearch, tasks=[Task.of("a", "Find it.", number=3)])
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Bundle:
     def _eval_problems(self, name: str, chosen: Eval) -> Iterator[Problem]:
         where = f"evals.{name}"
         if name == ALL:
-            yield Problem("bundle.toml", where, "`all` is the split of all tasks; name it otherwise")
+            yield Problem(
+                "bundle.toml", where, "`all` is the split of all tasks; name it otherwise"
+            )
         if not chosen.tasks:
             yield Problem("bundle.toml", where, "it holds no task")
         for id in chosen.tasks:

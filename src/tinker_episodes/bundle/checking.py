@@ -1,4 +1,7 @@
-"""Trying a bundle: every task is opened once, scored as it stands, and closed. It runs the bundle's code."""
+"""Trying a bundle: every task is opened once, scored as it stands, and closed.
+
+It runs the bundle's code.
+"""
 
 from __future__ import annotations
 

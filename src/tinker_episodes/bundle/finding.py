@@ -13,7 +13,10 @@ from tinker_episodes.bundle.reading import read_bundle
 from tinker_episodes.errors import ConfigError
 
 GROUP = "tinker_episodes.bundles"
-"""The entry-point group through which packages ship bundles: `name = "package.with.bundle_toml"`."""
+"""The entry-point group through which packages ship bundles:
+
+`name = "package.with.bundle_toml"`.
+"""
 
 
 def installed_bundles() -> dict[str, EntryPoint]:
@@ -22,7 +25,8 @@ def installed_bundles() -> dict[str, EntryPoint]:
 
 
 def find_bundle(name: str) -> Bundle:
-    """The bundle of `number_search` (installed), `./folder` (a folder) or `pkg.mod:BUNDLE` (made in code).
+    """The bundle of `number_search` (installed), `./folder` (a folder) or `pkg.mod:BUNDLE` (made in
+    code).
 
     Read once a process: a bundle that changes on disk is seen by the next process.
 

@@ -1,4 +1,7 @@
-"""How a bundle's files are written: `bundle.toml` and tasks, as pydantic models. Unknown keys are refused."""
+"""How a bundle's files are written:
+
+`bundle.toml` and tasks, as pydantic models. Unknown keys are refused.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ class PromptFormat(_Strict):
 
 
 class TaskFormat(_Strict):
-    """One task: a line of a `.jsonl` file, or a `.json` or `.toml` file. Just one of `prompt` and `prompts`."""
+    """One task: a line of a `.jsonl` file, or a `.json` or `.toml` file.
+
+    Just one of `prompt` and `prompts`.
+    """
 
     id: str = Field(min_length=1)
     prompt: str | None = None

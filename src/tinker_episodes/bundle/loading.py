@@ -38,7 +38,9 @@ def load_environment(folder: Path, name: str, report: Report) -> type[Environmen
 
 
 def _own_module(folder: Path, name: str) -> types.ModuleType:
-    """A module of the folder, in a package named by the folder's hash: two bundles may both have an environment.py."""
+    """A module of the folder, in a package named by the folder's hash: two bundles may both have an
+    environment.py.
+    """
     package = f"tinker_episodes_bundle_{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
     if package not in sys.modules:
         made = types.ModuleType(package, "A bundle's folder as a package.")

@@ -59,7 +59,9 @@ def read_bundle(folder: Path) -> Bundle:
     tasks = _distinct(reader, placed, environment)
     evals = {name: _read_eval(reader, name, e, placed) for name, e in form.evals.items()}
     if environment is None or universe is None or reader.problems:
-        raise BundleError(str(folder), [*reader.problems, *_late_problems(form, tasks, environment)])
+        raise BundleError(
+            str(folder), [*reader.problems, *_late_problems(form, tasks, environment)]
+        )
     return _made(form, folder, environment, tasks, evals, universe)
 
 
@@ -167,7 +169,9 @@ def _read_tasks(reader: _Reader) -> list[_Placed]:
     folder = reader.folder / "tasks"
     files = sorted(f for f in folder.glob("*") if f.suffix in (".jsonl", ".json", ".toml"))
     if not files:
-        reader.report("tasks", "", "there is no task file; *.jsonl, *.json or *.toml would be right")
+        reader.report(
+            "tasks", "", "there is no task file; *.jsonl, *.json or *.toml would be right"
+        )
     return [placed for file in files for placed in _read_task_file(reader, file)]
 
 
@@ -202,7 +206,9 @@ def _distinct(
         before = first.setdefault(item.task.id, item)
         if before is not item:
             where = " ".join(part for part in (before.file, before.place) if part)
-            reader.report(item.file, item.place, f"the id {item.task.id!r} stands in {where} already")
+            reader.report(
+                item.file, item.place, f"the id {item.task.id!r} stands in {where} already"
+            )
     model = environment.Params if environment is not None else None
     for item in first.values() if model is not None else ():
         try:
@@ -239,9 +245,7 @@ def _of_file(reader: _Reader, where: str, file: str, placed: list[_Placed]) -> l
     return [p.task for p in placed if p.file == name]
 
 
-def _of_ids(
-    reader: _Reader, where: str, ids: tuple[str, ...], placed: list[_Placed]
-) -> list[Task]:
+def _of_ids(reader: _Reader, where: str, ids: tuple[str, ...], placed: list[_Placed]) -> list[Task]:
     by_id = {p.task.id: p.task for p in placed}
     for id in ids:
         if id not in by_id:

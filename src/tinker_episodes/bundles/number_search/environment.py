@@ -27,7 +27,10 @@ class Window(BaseModel):
 
 
 class NumberSearch(Environment):
-    """A hidden integer. Each wrong guess is answered with its side; the last one ends the episode."""
+    """A hidden integer.
+
+    Each wrong guess is answered with its side; the last one ends the episode.
+    """
 
     Params = Window
     system_prompt = "Find the hidden number. Call guess until it is right."

@@ -1,0 +1,241 @@
+"""The host's token-level env over an episode: slots, tokens, limits, and an end that is scored
+once.
+
+env = EpisodeEnv(environment=NumberSearch, task=task, renderer=renderer)
+trajectory = await run_rollout(policy, env)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import tinker
+from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.rl import types
+from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageStepResult
+from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
+
+from tinker_episodes.cookbook.ending import Ending
+from tinker_episodes.cookbook.limits import (
+    Progress,
+    advertised,
+    cut_of,
+    ends_on_length,
+    reached,
+)
+from tinker_episodes.cookbook.message_env import EpisodeMessageEnv
+from tinker_episodes.cookbook.prompts import Observations
+from tinker_episodes.cookbook.rendering import Rendering
+from tinker_episodes.cookbook.slots import Slots
+from tinker_episodes.cookbook.wire import Reply, read_reply
+from tinker_episodes.environment import Environment
+from tinker_episodes.episode import Cut, Episode, State
+from tinker_episodes.errors import EpisodeClosed
+from tinker_episodes.task import Task
+from tinker_episodes.universe import UniverseData
+
+
+@dataclass(slots=True)
+class Turns:
+    """What was sampled so far."""
+
+    count: int = 0
+    sampled_tokens: int = 0
+    observation: tinker.ModelInput = field(default_factory=tinker.ModelInput.empty)
+
+
+class EpisodeEnv(EnvFromMessageEnv):
+    """One rollout of a task. Used once: it refuses steps after its end."""
+
+    def __init__(
+        self,
+        *,
+        environment: type[Environment],
+        task: Task,
+        renderer: Renderer | Rendering,
+        data: UniverseData | None = None,
+        reward: str | None = None,
+        limits: RolloutLimits | None = None,
+        parse_errors: ParseErrorPolicy | None = None,
+        slots: Slots | None = None,
+    ) -> None:
+        """
+        Args:
+            data: The universe that the episode starts from.
+            reward: The scorer whose value is the reward; needed where the task has several.
+            limits: The host's limits. A rollout that reaches one is scored as it was left.
+            parse_errors: The host's policy for malformed replies.
+            slots: The line that bounds how many episodes are open at once.
+
+        Raises:
+            DefinitionError: an environment class that can't work.
+            ConfigError: a reward that the task is not scored by.
+        """
+        self._rendering = renderer if isinstance(renderer, Rendering) else Rendering(renderer)
+        self._limits = limits or RolloutLimits()
+        self.episode = Episode(environment, task, data=data, reward=reward)
+        self.conversation = EpisodeMessageEnv(
+            self.episode, self._rendering.renderer, parse_errors=parse_errors
+        )
+        super().__init__(
+            self._rendering.renderer,
+            self.conversation,
+            terminate_on_length=ends_on_length(self._limits),
+            parse_error_policy=parse_errors,
+            rollout_limits=advertised(self._limits),
+        )
+        if self._limits.max_tool_calls is not None:
+            self.conversation.set_max_tool_calls(self._limits.max_tool_calls)
+        self.turns = Turns()
+        self.ending = Ending(self)
+        self._slots = slots or Slots(None)
+        self._observations = Observations(self._rendering)
+
+    @property
+    def paid(self) -> bool:
+        """Whether the reward stands on a transition."""
+        return self.conversation.paid
+
+    @property
+    def rewritten(self) -> int:
+        """How often history was rendered anew: each time starts a new training datum."""
+        return self._observations.rewritten
+
+    # ------------------------------------------------------------ the host's interface
+
+    async def initial_observation(
+        self,
+    ) -> tuple[tinker.ModelInput, Any] | types.InitialObservationOverflow:
+        await self.ending.begin(self._slots)
+        async with self.ending.releasing():
+            self._start_clock()
+            messages = await self.conversation.initial_observation()
+            observation = await self._observations.start(messages)
+            self.turns.observation = observation
+            cut = self._reached(observation)
+            if cut is not None:
+                return self._overflow(await self.conversation.cut(cut))
+            return observation, self._base_stop_condition
+
+    async def step(
+        self, action: types.Action, *, extra: types.ActionExtra | None = None
+    ) -> types.StepResult:
+        if self.episode.state is not State.OPEN:
+            raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
+        async with self.ending.releasing():
+            self.turns.count += 1
+            self.turns.sampled_tokens += len(action)
+            reply = await self._rendering.run(
+                lambda renderer: read_reply(renderer, list(action)), size=len(action)
+            )
+            length = (extra or {}).get("stop_reason", "stop") == "length"
+            return self._logged(await self._step(reply, list(action), length=length))
+
+    async def inject_messages(self, messages: list[Any]) -> tuple[tinker.ModelInput, Any]:
+        return await self._anew(
+            await self.conversation.add_messages(messages)
+        ), self._base_stop_condition
+
+    # ------------------------------------------------------------ a step
+
+    async def _step(self, reply: Reply, action: list[int], *, length: bool) -> types.StepResult:
+        if length:
+            return await self._truncated(reply)
+        if not reply.clean:
+            return await self._broken(reply)
+        if self._out_of_time():
+            self.episode.record(reply.message)
+            return self._ended(await self.conversation.cut(Cut.ROLLOUT_TIMEOUT))
+        before = len(self.conversation.messages)
+        step = await self.conversation.play(reply.message, reply.host)
+        if step.episode_done:
+            return self._ended(step)
+        new = len(step.next_messages) - before - 1
+        if self.conversation.rewritten:
+            observation = await self._anew(step.next_messages)
+        else:
+            observation = await self._observations.extend(step.next_messages, new, action)
+        return await self._next(observation, step)
+
+    async def _truncated(self, reply: Reply) -> types.StepResult:
+        """A reply that reached the token limit of its turn: nothing of it runs."""
+        messages = await self.conversation.observe_truncated_response(reply.host)
+        if self.terminate_on_length:
+            step = await self.conversation.cut(Cut.LENGTH)
+            return self._ended(step, {"max_tokens_reached": 1.0})
+        going_on = MessageStepResult(reward=0.0, episode_done=False, next_messages=messages)
+        return await self._next(await self._anew(messages), going_on)
+
+    async def _broken(self, reply: Reply) -> types.StepResult:
+        """A reply without its stop signal: where it ends is unknown, so the conversation can't go
+        on.
+        """
+        self.episode.record(reply.message)
+        policy = self.parse_error_policy
+        extra = policy.terminal_reward if policy is not None else 0.0
+        metrics: types.Metrics = {"parse_error": 1.0}
+        if policy is not None and policy.mask_error_turns:
+            metrics[types.PARSE_ERROR_MASKED_METRIC_KEY] = 1.0
+        return self._ended(await self.conversation.cut(Cut.PARSE_ERROR, extra=extra), metrics)
+
+    async def _next(
+        self, observation: tinker.ModelInput, step: MessageStepResult
+    ) -> types.StepResult:
+        """The next observation, unless a limit ends the rollout before it is used."""
+        self.turns.observation = observation
+        cut = self._reached(observation)
+        if cut is not None:
+            return self._ended(await self.conversation.cut(cut, extra=step.reward), step.metrics)
+        return types.StepResult(
+            reward=step.reward,
+            episode_done=False,
+            next_observation=observation,
+            next_stop_condition=self._base_stop_condition,
+            metrics=step.metrics,
+        )
+
+    async def _anew(self, messages: list[Any]) -> tinker.ModelInput:
+        return await self._observations.anew(messages)
+
+    def _ended(
+        self, step: MessageStepResult, metrics: types.Metrics | None = None
+    ) -> types.StepResult:
+        return types.StepResult(
+            reward=step.reward,
+            episode_done=True,
+            next_observation=tinker.ModelInput.empty(),
+            next_stop_condition=self._base_stop_condition,
+            metrics={**(metrics or {}), **step.metrics},
+        )
+
+    def _overflow(self, step: MessageStepResult) -> types.InitialObservationOverflow:
+        return types.InitialObservationOverflow(
+            reward=step.reward, metrics=step.metrics, logs={"episode": self.episode.id}
+        )
+
+    def _logged(self, result: types.StepResult) -> types.StepResult:
+        result.logs["episode"] = self.episode.id
+        return result
+
+    # ------------------------------------------------------------ limits
+
+    def _start_clock(self) -> None:
+        seconds = self._limits.rollout_timeout_seconds
+        if seconds is not None:
+            self.conversation.deadline = asyncio.get_running_loop().time() + seconds
+
+    def _out_of_time(self) -> bool:
+        deadline = self.conversation.deadline
+        return deadline is not None and asyncio.get_running_loop().time() >= deadline
+
+    def _reached(self, observation: tinker.ModelInput) -> Cut | None:
+        if self._out_of_time():
+            return Cut.ROLLOUT_TIMEOUT
+        progress = Progress(self.turns.count, self.turns.sampled_tokens, observation.length)
+        return reached(self._limits, progress)
+
+    async def close(self, stop_reason: str | None) -> None:
+        """Score an episode that ended without a step, by the stop reason of its trajectory."""
+        await self.episode.close(cut_of(stop_reason))

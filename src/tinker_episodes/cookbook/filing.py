@@ -1,0 +1,108 @@
+"""An ended rollout as a record of the run index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tinker
+from tinker_cookbook.rl.types import Trajectory, Transition
+
+from tinker_episodes.cookbook.env import EpisodeEnv
+from tinker_episodes.episode import Episode, Outcome, State
+from tinker_episodes.index import Rollout, ScoreRecord, Status
+from tinker_episodes.universe import Change
+
+
+def rollout_record(env: EpisodeEnv, place: int, trajectory: Trajectory | None) -> Rollout:
+    """The record of a rollout that is over.
+
+    Args:
+        trajectory: What the trainer got of it; None where it got nothing.
+    """
+    episode, outcome = env.episode, env.episode.outcome
+    counts = episode.counts
+    turns = [] if trajectory is None else trajectory.transitions
+    return Rollout(
+        key=episode.id,
+        place=place,
+        status=_status(episode, outcome),
+        reward=None if outcome is None else outcome.reward,
+        cut=None if outcome is None or outcome.cut is None else str(outcome.cut),
+        reason=episode.reason,
+        scores=_scores(outcome),
+        turns=env.turns.count,
+        messages=counts.messages,
+        tool_calls=counts.tool_calls,
+        tool_errors=counts.tool_errors,
+        format_errors=counts.format_errors,
+        sampled_tokens=env.turns.sampled_tokens,
+        observation_tokens=env.turns.observation.length,
+        opened_at=episode.opened_at,
+        duration_s=_duration(episode),
+        transcript={
+            "entries": episode.transcript.to_json(),
+            "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
+            "turns": _turns(turns),
+        },
+    )
+
+
+def _status(episode: Episode, outcome: Outcome | None) -> Status:
+    if outcome is not None:
+        return Status.FINISHED if outcome.cut is None else Status.CUT
+    return Status.FAILED if episode.state is State.FAILED else Status.ABANDONED
+
+
+def _scores(outcome: Outcome | None) -> tuple[ScoreRecord, ...]:
+    scores = {} if outcome is None else outcome.scores
+    return tuple(
+        ScoreRecord(name, score.value, score.explanation, score.evidence)
+        for name, score in scores.items()
+    )
+
+
+def _duration(episode: Episode) -> float | None:
+    if episode.opened_at is None or episode.closed_at is None:
+        return None
+    return episode.closed_at - episode.opened_at
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "table": change.table,
+        "key": change.key,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def _turns(transitions: Sequence[Transition]) -> list[dict[str, Any]]:
+    """Each turn's tokens: what is new in its observation, and what was sampled with its logprobs."""
+    turns: list[dict[str, Any]] = []
+    shown: list[int] = []
+    for transition in transitions:
+        observation = _tokens(transition.ob)
+        extends = observation[: len(shown)] == shown
+        turns.append(
+            {
+                "extends": extends,
+                "observation": observation[len(shown) :] if extends else observation,
+                "sampled": list(transition.ac.tokens),
+                "logprobs": transition.ac.maybe_logprobs,
+                "reward": transition.reward,
+            }
+        )
+        shown = observation + list(transition.ac.tokens)
+    return turns
+
+
+def _tokens(observation: tinker.ModelInput) -> list[int]:
+    """The tokens of an observation; a chunk that is no text, such as an image, as -1 a token."""
+    tokens: list[int] = []
+    for chunk in observation.chunks:
+        if isinstance(chunk, tinker.EncodedTextChunk):
+            tokens.extend(chunk.tokens)
+        else:
+            tokens.extend([-1] * chunk.length)
+    return tokens

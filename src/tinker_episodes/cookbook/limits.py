@@ -1,0 +1,90 @@
+"""The host's limits: which of them a rollout has reached, told in the env before the host's runner
+would.
+
+The arithmetic is the runner's own (`tinker_cookbook.rl.rollout_runner`), so that an env can score at the cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import chz
+from tinker_cookbook.rl.rollout_limits import RolloutLimits
+from tinker_cookbook.rl.types import StopReason
+
+from tinker_episodes.episode import Cut
+
+_CUTS: dict[str, Cut] = {
+    StopReason.MAX_TURNS: Cut.MAX_TURNS,
+    StopReason.MAX_TOKENS: Cut.MAX_TOKENS,
+    StopReason.MAX_SAMPLED_TOKENS: Cut.MAX_SAMPLED_TOKENS,
+    StopReason.MAX_TOOL_CALLS: Cut.MAX_TOOL_CALLS,
+    StopReason.CONTEXT_OVERFLOW: Cut.CONTEXT_OVERFLOW,
+    StopReason.PARSE_ERROR: Cut.PARSE_ERROR,
+    StopReason.ROLLOUT_TIMEOUT: Cut.ROLLOUT_TIMEOUT,
+}
+_STOPS: dict[Cut, StopReason] = {
+    **{cut: StopReason(stop) for stop, cut in _CUTS.items()},
+    Cut.LENGTH: StopReason.MAX_TOKENS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rollout has come."""
+
+    turns: int
+    sampled_tokens: int
+    observation_tokens: int
+    """Of the next observation."""
+
+
+def reached(limits: RolloutLimits, progress: Progress) -> Cut | None:
+    """The limit that ends the rollout before its next turn, in the runner's order.
+
+    A token budget of 1 is used up.
+    """
+    if limits.max_turns is not None and progress.turns >= limits.max_turns:
+        return Cut.MAX_TURNS
+    if (
+        limits.max_trajectory_tokens is not None
+        and limits.max_trajectory_tokens - progress.observation_tokens <= 1
+    ):
+        return Cut.MAX_TOKENS
+    if (
+        limits.max_sampled_tokens is not None
+        and limits.max_sampled_tokens - progress.sampled_tokens <= 1
+    ):
+        return Cut.MAX_SAMPLED_TOKENS
+    return None
+
+
+def advertised(limits: RolloutLimits) -> RolloutLimits:
+    """What the host's runner is told: all but the rollout's time.
+
+    The runner's clock starts before an episode has its slot; the env's own starts after.
+    """
+    return chz.replace(limits, rollout_timeout_seconds=None)
+
+
+def ends_on_length(limits: RolloutLimits) -> bool:
+    """Whether a turn cut at its token limit ends the rollout: the host's rule for envs with token
+    budgets.
+    """
+    return (
+        limits.max_trajectory_tokens is None
+        and limits.max_sampled_tokens is None
+        and limits.max_turn_tokens is None
+    )
+
+
+def cut_of(stop_reason: str | None) -> Cut | None:
+    """The cut of a trajectory's stop reason; None where the model or the task ended it."""
+    if stop_reason is None or stop_reason in (StopReason.COMPLETED, StopReason.TOOL_STOPPED):
+        return None
+    return _CUTS.get(stop_reason, Cut.OTHER)
+
+
+def stop_of(cut: Cut) -> str:
+    """The host's stop reason of a cut."""
+    return _STOPS.get(cut, str(cut))

@@ -1,0 +1,84 @@
+"""A renderer for this process: its own tokenizer, one user at a time, long texts off the event
+loop.
+
+A fast tokenizer that several threads share raises "Already borrowed" while one of them changes its settings
+(huggingface/tokenizers#537); the host's `qwen3` renderers do so in every call. So ours is a private copy under a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import functools
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from tinker_cookbook.exceptions import RendererError
+from tinker_cookbook.renderers import Renderer, ToolSpec, get_renderer
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+from tinker_episodes.errors import ConfigError
+
+T = TypeVar("T")
+
+LONG = 4_000
+"""Characters or tokens from which work is done in a thread: about a millisecond of tokenizing."""
+
+_ADVICE = (
+    "with tools there are: qwen3, qwen3_disable_thinking, qwen3_instruct, qwen3_vl, qwen3_vl_instruct, qwen3_5, "
+    "qwen3_5_disable_thinking, qwen3_5_preserve_thinking, qwen3_8_*, nemotron3*, glm5_3_*, "
+    "deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, tml_v0"
+)
+_PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "properties": {}})
+
+
+class Rendering:
+    """One renderer of the host behind a lock."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self.renderer = renderer
+        self._lock = threading.Lock()
+
+    async def run(self, work: Callable[[Renderer], T], *, size: int) -> T:
+        """Run `work` with the renderer.
+
+        Args:
+            size: Roughly how many characters or tokens it handles.
+        """
+        if size < LONG and self._lock.acquire(blocking=False):
+            try:
+                return work(self.renderer)
+            finally:
+                self._lock.release()
+        return await asyncio.to_thread(self._locked, work)
+
+    def _locked(self, work: Callable[[Renderer], T]) -> T:
+        with self._lock:
+            return work(self.renderer)
+
+
+@functools.lru_cache(maxsize=16)
+def rendering_of(model_name: str, renderer_name: str) -> Rendering:
+    """This process's rendering for a model.
+
+    Raises:
+        ConfigError: there is no such tokenizer or renderer, or the renderer has no tools; the
+        message names those
+            that have.
+    """
+    try:
+        tokenizer = copy.deepcopy(get_tokenizer(model_name))
+    except (OSError, ValueError) as error:
+        first = str(error).splitlines()[0]
+        raise ConfigError(
+            f"there is no tokenizer for model_name={model_name!r}: {first}"
+        ) from error
+    try:
+        renderer = get_renderer(renderer_name, tokenizer, model_name=model_name)
+        renderer.create_conversation_prefix_with_tools([_PROBE], "")
+    except RendererError as error:
+        raise ConfigError(f"there is no renderer {renderer_name!r}; {_ADVICE}") from error
+    except NotImplementedError:
+        raise ConfigError(f"the renderer {renderer_name!r} has no tools; {_ADVICE}") from None
+    return Rendering(renderer)

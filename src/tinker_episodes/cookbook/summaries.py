@@ -1,0 +1,81 @@
+"""What the trainer itself writes about rollouts after each step:
+`iteration_*/*_rollout_summaries.jsonl`.
+
+Each line holds an episode's id in its logs, the iteration, the sampler's step and the reward after
+the trainer's clamps. Groups that the trainer dropped are absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tinker_episodes.cookbook.steps import row_of, size_of
+from tinker_episodes.index import Summary, SummaryFile
+
+_ITERATION = re.compile(r"iteration_(\d+)")
+_OPEN = 3
+"""The newest iterations whose files may still change."""
+
+
+class Follower:
+    """The new summaries of one run, looked for whenever `metrics.jsonl` has grown: once an
+    iteration.
+    """
+
+    def __init__(self, log_path: str) -> None:
+        self._folder = Path(log_path)
+        self._seen = 0
+        self._settled = 0
+
+    def __call__(self, known: Mapping[str, int]) -> Iterator[SummaryFile]:
+        """The summary files whose size is not the known one, oldest first."""
+        size = size_of(self._folder / "metrics.jsonl")
+        if size == self._seen:
+            return
+        self._seen = size
+        newest = self._settled
+        for at, folder in self._iterations():
+            newest = max(newest, at)
+            yield from _new_files(folder, known)
+        self._settled = max(0, newest - _OPEN)
+
+    def _iterations(self) -> list[tuple[int, Path]]:
+        found: list[tuple[int, Path]] = []
+        for folder in self._folder.glob("iteration_*"):
+            match = _ITERATION.fullmatch(folder.name)
+            if match is not None and int(match.group(1)) >= self._settled:
+                found.append((int(match.group(1)), folder))
+        return sorted(found)
+
+
+def _new_files(folder: Path, known: Mapping[str, int]) -> Iterator[SummaryFile]:
+    for file in sorted(folder.glob("*_rollout_summaries.jsonl")):
+        name, size = f"{folder.name}/{file.name}", size_of(file)
+        if size != known.get(name):
+            yield SummaryFile(name, size, tuple(_summaries_of(file)))
+
+
+def _summaries_of(file: Path) -> Iterator[Summary]:
+    trained = file.name.startswith("train_")
+    for line in file.read_bytes().splitlines():
+        row = row_of(line)
+        episode = _episode_of(row)
+        if episode is not None:
+            yield Summary(
+                rollout=episode,
+                step=int(row["iteration"]),
+                sampler_step=row.get("sampling_client_step"),
+                trained_reward=float(row["total_reward"]),
+                trained=trained,
+            )
+
+
+def _episode_of(row: Mapping[str, Any]) -> str | None:
+    for step in row.get("steps", ()):
+        episode = step.get("logs", {}).get("episode")
+        if isinstance(episode, str):
+            return episode
+    return None

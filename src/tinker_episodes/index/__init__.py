@@ -1,0 +1,28 @@
+"""The run index: the database of runs, run groups, groups, rollouts, scores and transcripts."""
+
+from __future__ import annotations
+
+from tinker_episodes.index.records import (
+    Attempt,
+    Group,
+    Rollout,
+    ScoreRecord,
+    Split,
+    Status,
+    Summary,
+    SummaryFile,
+)
+from tinker_episodes.index.writing import IndexWriter, index_writer
+
+__all__ = [
+    "Attempt",
+    "Group",
+    "IndexWriter",
+    "Rollout",
+    "ScoreRecord",
+    "Split",
+    "Status",
+    "Summary",
+    "SummaryFile",
+    "index_writer",
+]

@@ -1,0 +1,120 @@
+"""What is filed in the run index, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Split(StrEnum):
+    """Which of the trainer's two datasets a rollout was played for."""
+
+    TRAIN = "train"
+    EVAL = "eval"
+
+
+class Status(StrEnum):
+    """How a rollout ended."""
+
+    FINISHED = "finished"
+    """The model or the task ended it."""
+    CUT = "cut"
+    """A limit ended it; it is scored as it was left."""
+    FAILED = "failed"
+    """The environment's own code failed: it has no reward."""
+    ABANDONED = "abandoned"
+    """The trainer dropped it before it ended: it has no reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One start of a run."""
+
+    log_path: str
+    """The run's identity: an absolute path."""
+    token: str
+    """Made anew at each start, and the same in all of its processes."""
+    start_step: int
+    """The step that it starts from: 0, or the checkpoint's batch after a resume."""
+    bundle: str
+    bundle_version: str
+    bundle_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rollouts of one task at one step."""
+
+    attempt: Attempt
+    key: str
+    """Unique: one play of one group builder."""
+    split: Split
+    step: int
+    task: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """What one scorer found."""
+
+    name: str
+    value: float
+    explanation: str
+    evidence: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One rollout, filed once, when it and its group have ended."""
+
+    key: str
+    """The episode's id."""
+    place: int
+    """Where it stands in its group, in the order in which the environments were made."""
+    status: Status
+    reward: float | None
+    """As it was scored; None where it failed or was abandoned."""
+    cut: str | None = None
+    reason: str = ""
+    """Why it failed or was abandoned."""
+    scores: tuple[ScoreRecord, ...] = ()
+    turns: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    format_errors: int = 0
+    sampled_tokens: int = 0
+    observation_tokens: int = 0
+    """Tokens of the last observation: the whole conversation where history extends."""
+    opened_at: float | None = None
+    """Seconds since the epoch; None where it never opened."""
+    duration_s: float | None = None
+    transcript: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """JSON: `entries`, `changes` and `turns` (tokens and logprobs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What the trainer itself wrote about a rollout after its step."""
+
+    rollout: str
+    step: int
+    sampler_step: int | None
+    trained_reward: float
+    """The reward after the trainer's own clamps."""
+    trained: bool
+    """Whether its group was in a training batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFile:
+    """One file in which the trainer wrote summaries."""
+
+    name: str
+    """Relative to the log path."""
+    size: int
+    """Bytes, by which a change is seen."""
+    summaries: tuple[Summary, ...]

@@ -1,0 +1,256 @@
+"""The tables of the run index, and how a database is opened.
+
+The schema's version stands in the database.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Engine,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    create_engine,
+    event,
+    inspect,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from tinker_episodes.errors import RunIndexError
+
+VERSION = 1
+LOCK_TIMEOUT_S = 60
+"""Seconds that a write waits for another process's write."""
+
+metadata = MetaData()
+
+meta = Table("meta", metadata, Column("version", Integer, nullable=False))
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("path", Text, nullable=False, unique=True),
+    Column("name", String(200), nullable=False, unique=True),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("token", String(64), nullable=False, unique=True),
+    Column("start_step", Integer, nullable=False),
+    Column("began_at", Float, nullable=False),
+    Column("bundle", String(200), nullable=False),
+    Column("bundle_version", String(200), nullable=False),
+    Column("bundle_hash", String(64), nullable=False),
+    UniqueConstraint("run_id", "number"),
+)
+
+run_groups = Table(
+    "run_groups",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("split", String(8), nullable=False),
+    Column("step", Integer, nullable=False),
+    UniqueConstraint("run_id", "split", "step"),
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("attempt_id", ForeignKey("attempts.id"), nullable=False),
+    Column("run_group_id", ForeignKey("run_groups.id"), nullable=False),
+    Column("task", Text, nullable=False),
+    Column("tags", Text, nullable=False),
+    Index("groups_by_run_group", "run_group_id", "attempt_id"),
+)
+
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("group_id", ForeignKey("groups.id"), nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reward", Float),
+    Column("trained_reward", Float),
+    Column("trained", Boolean, nullable=False),
+    Column("sampler_step", Integer),
+    Column("cut", String(32)),
+    Column("reason", Text, nullable=False),
+    Column("turns", Integer, nullable=False),
+    Column("messages", Integer, nullable=False),
+    Column("tool_calls", Integer, nullable=False),
+    Column("tool_errors", Integer, nullable=False),
+    Column("format_errors", Integer, nullable=False),
+    Column("sampled_tokens", Integer, nullable=False),
+    Column("observation_tokens", Integer, nullable=False),
+    Column("opened_at", Float),
+    Column("duration_s", Float),
+    Index("rollouts_by_group", "group_id", "place"),
+)
+
+scores = Table(
+    "scores",
+    metadata,
+    Column("rollout_id", ForeignKey("rollouts.id"), primary_key=True),
+    Column("name", String(200), primary_key=True),
+    Column("value", Float, nullable=False),
+    Column("explanation", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+)
+
+transcripts = Table(
+    "transcripts",
+    metadata,
+    Column("rollout_id", ForeignKey("rollouts.id"), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+summaries = Table(
+    "summaries",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("file", String(300), primary_key=True),
+    Column("size", Integer, nullable=False),
+)
+
+
+def default_url(log_path: str | Path) -> str:
+    """Beside the log path: runs of one folder share one index."""
+    folder = Path(log_path).expanduser().absolute().parent
+    return f"sqlite:///{folder / 'episodes.db'}"
+
+
+def open_index(url: str, *, create: bool) -> Engine:
+    """The engine of an index.
+
+    Args:
+        create: Whether to make the database and its tables where they are not there.
+
+    Raises:
+        RunIndexError: it can't be reached, is not there, or is of another version.
+    """
+    parsed = _parsed(url)
+    file = _file_of(parsed)
+    if file is not None and not create and not file.is_file():
+        raise RunIndexError(f"there is no run index at {file}")
+    try:
+        if file is not None and create:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        engine = _engine(parsed, file, write=create)
+        _check_version(engine, url, create=create)
+    except (SQLAlchemyError, OSError, ImportError) as error:
+        raise RunIndexError(f"the run index {url} can't be opened: {reason_of(error)}") from error
+    return engine
+
+
+def check_url(url: str) -> None:
+    """See that an index can be made or used at `url`, without making it.
+
+    Raises:
+        RunIndexError: what stands in the way.
+    """
+    file = _file_of(_parsed(url))
+    if file is None:
+        return
+    if file.exists():
+        open_index(url, create=False).dispose()
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise RunIndexError(
+            f"the run index can't be made at {file}: {folder} can't be written to; "
+            "give another `index` or `log_path`"
+        )
+
+
+def reason_of(error: Exception) -> str:
+    """What a database's error says, without the statement."""
+    cause = error.orig if isinstance(error, OperationalError) else error
+    return f"{cause}".splitlines()[0] if f"{cause}" else type(error).__name__
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise RunIndexError(
+            f"{url!r} is no database URL; 'sqlite:////folder/episodes.db' would be one"
+        ) from error
+
+
+def _file_of(url: URL) -> Path | None:
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return Path(str(url.database)) if is_file else None
+
+
+def _engine(url: URL, file: Path | None, *, write: bool) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url)
+    if file is not None and not write:
+        return create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
+    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
+    event.listen(engine, "connect", _on_connect)
+    event.listen(engine, "begin", _on_begin)
+    return engine
+
+
+def _read_only(file: Path) -> sqlite3.Connection:
+    """A connection that can't write.
+
+    Where nobody can write beside the file, and no log waits, it is immutable.
+    """
+    frozen = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
+    address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if frozen else ''}"
+    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S)
+
+
+def _on_connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by _on_begin
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _on_begin(connection: Any) -> None:
+    # A deferred transaction that turns into a write fails at once where another writes; this one
+    # waits.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _check_version(engine: Engine, url: str, *, create: bool) -> None:
+    with engine.begin() as connection:
+        if not inspect(connection).has_table("meta"):
+            if not create:
+                raise RunIndexError(f"{url} is no run index: it has no table `meta`")
+            metadata.create_all(connection)
+            connection.execute(meta.insert().values(version=VERSION))
+        found = connection.execute(select(meta.c.version)).scalar_one()
+    if found != VERSION:
+        raise RunIndexError(
+            f"the run index {url} is of schema version {found}, this library's is {VERSION}: "
+            "give the run another `index`, or read this one with the version that wrote it"
+        )
