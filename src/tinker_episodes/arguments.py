@@ -3,23 +3,15 @@
 Some wire formats write every value as bare text. What such a text means is decided here, by the
 schema, in this order; the first reading that the schema takes is the value:
 
-| # | reading            | of the text                                   | where                                   |
-|---|--------------------|-----------------------------------------------|--------------------------
----------------|
-| 1 | object or array    | JSON                                          | only where the schema
-says nothing      |
-| 2 | null               | `null`                                        | not where an enum or
-const decides      |
-| 3 | string             | exactly as written, then without outer space  | the second only for an
-enum or const    |
-| 4 | boolean            | `true` `True` `false` `False`                 |
-|
-| 5 | null               | `None` `none` `nil`                           |
-|
-| 6 | integer, number    | as JSON writes numbers; finite; `140.0` is 140|
-|
-| 7 | object, array      | JSON; values inside by these same rules       |
-|
+| # | reading         | of the text                           | where                              |
+|---|-----------------|---------------------------------------|------------------------------------|
+| 1 | object, array   | JSON                                  | only where the schema says nothing |
+| 2 | null            | `null`                                | not where an enum or const decides |
+| 3 | string          | as written, then without outer space  | the second for an enum or const    |
+| 4 | boolean         | `true` `True` `false` `False`         |                                    |
+| 5 | null            | `None` `none` `nil`                   |                                    |
+| 6 | integer, number | JSON's, finite; `140.0` is 140        |                                    |
+| 7 | object, array   | JSON; inside it by these same rules   |                                    |
 
 So a nullable string takes `null` as null and `None` as text, and `19122` is a string wherever the
 schema takes one. In formats that carry JSON types the written value stands if the schema takes it;
@@ -36,7 +28,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, cast
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from jsonschema.exceptions import SchemaError, ValidationError, best_match  # pyright: ignore[reportUnknownVariableType] - jsonschema leaves it untyped
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -73,7 +65,9 @@ class Arguments:
                 f"tool {tool!r}: its schema must be of type object, got {schema!r}"
             )
         self._tool = tool
-        self._root = Draft202012Validator(dict(schema))
+        self._schema = dict(schema)
+        # jsonschema's own types are partly unknown; what is called of it is plain.
+        self._root: Any = Draft202012Validator(self._schema)
         document = DRAFT202012.create_resource(dict(schema))
         self._references = Registry[Any]().with_resource("", document).resolver()
 
@@ -112,16 +106,16 @@ class Arguments:
         return self._of_text(value, schema) if not typed else self._of_json(value, schema, _DEEPEST)
 
     def _schema_of(self, name: str) -> Schema | bool | None:
-        properties = self._root.schema.get("properties", {})
+        properties = self._schema.get("properties", {})
         if name in properties:
             return properties[name]
-        extra = self._root.schema.get("additionalProperties", True)
+        extra = self._schema.get("additionalProperties", True)
         return None if extra is False else extra
 
     # ------------------------------------------------------------ texts
 
     def _of_text(self, text: str, schema: Schema | bool) -> Any:
-        """The first reading of `text` that the schema takes; the text itself where it takes none."""
+        """The first reading of `text` that the schema takes; the text itself where none is."""
         return next((v for v in self._readings(text, schema) if self._takes(schema, v)), text)
 
     def _readings(self, text: str, schema: Schema | bool) -> Iterator[Any]:
@@ -197,23 +191,24 @@ class Arguments:
     def _takes(self, schema: Schema | bool, value: Any) -> bool:
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        return self._root.evolve(schema=schema).is_valid(value)
+        return bool(self._root.evolve(schema=schema).is_valid(value))
 
     # ------------------------------------------------------------ the whole
 
     def _check(self, fitted: dict[str, Any]) -> None:
         if not all(_finite(value) for value in fitted.values()):
             raise ArgumentsError("NaN and infinite numbers are not JSON; give a finite number")
-        error = best_match(self._root.iter_errors(fitted))
+        error = cast("ValidationError | None", best_match(self._root.iter_errors(fitted)))
         if error is not None:
             self._refuse(error)
 
     def _refuse(self, error: ValidationError) -> NoReturn:
-        known = ", ".join(self._root.schema.get("properties", {})) or "none"
+        known = ", ".join(self._schema.get("properties", {})) or "none"
         path = ".".join(str(step) for step in error.absolute_path)
         if error.validator == "required":
             where = f" in {path!r}" if path else ""
-            missing = [n for n in error.validator_value if n not in cast(Any, error.instance)]
+            needed = cast(list[str], error.validator_value)
+            missing = [name for name in needed if name not in cast(Any, error.instance)]
             raise ArgumentsError(f"missing{where}: {', '.join(missing)}; the tool takes: {known}")
         if error.validator == "additionalProperties" and not path:
             unknown = [n for n in cast(Any, error.instance) if self._schema_of(n) is None]
@@ -221,7 +216,8 @@ class Arguments:
                 f"there is no argument {', '.join(map(_shown, unknown))}; the tool takes: {known}"
             )
         raise ArgumentsError(
-            f"argument {path!r} is {_shown(error.instance)}, which does not fit {_shown(error.schema)}"
+            f"argument {path!r} is {_shown(error.instance)}, "
+            f"which does not fit {_shown(error.schema)}"
         )
 
 
@@ -241,7 +237,7 @@ def _scalars(bare: str) -> Iterator[Any]:
 
 
 def _number(bare: str) -> int | float | None:
-    """The finite number that JSON would read; an integral value is an `int` with all of its digits."""
+    """The finite number that JSON reads; an integral one is an `int` with all of its digits."""
     try:
         if _INTEGER.match(bare):
             return int(bare)

@@ -16,11 +16,11 @@ import inspect
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
 from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
@@ -359,7 +359,8 @@ class Episode:
     def _need(self, state: State, action: str) -> None:
         if self.state is not state:
             raise EpisodeClosed(
-                f"episode {self.id} of task {self.task.id!r} is {self.state}: {action} needs {state}"
+                f"episode {self.id} of task {self.task.id!r} is {self.state}: "
+                f"{action} needs {state}"
             )
 
     async def _guard(
@@ -378,7 +379,7 @@ class Episode:
         try:
             async with timer:
                 result = hook()
-                return await result if inspect.isawaitable(result) else result
+                return cast(T, await result if inspect.isawaitable(result) else result)
         except Exception as error:
             if timer.expired():
                 raise EpisodeFailed(f"{where} took longer than {limit_s} s") from error
@@ -387,7 +388,7 @@ class Episode:
             raise EpisodeFailed(f"{where}: {_message(error)}") from error
 
     @asynccontextmanager
-    async def _failing(self) -> AsyncIterator[None]:
+    async def _failing(self) -> AsyncGenerator[None]:
         """Whatever fails inside ends the episode."""
         try:
             yield

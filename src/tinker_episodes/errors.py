@@ -1,15 +1,15 @@
 """Every error that the library raises on purpose.
 
 EpisodesError
-├── BundleError (ValueError)          a bundle that can't be used, with all of its problems
-├── ConfigError (ValueError)          a builder or command that names something that isn't there
-├── DefinitionError (TypeError)       an environment class whose tools or scorers can't work
-├── ToolError (Exception)             raised by a tool: the model sees the message, the episode goes on
-│   └── ArgumentsError                a call whose arguments don't fit the tool's schema
-├── UniverseError (TypeError)         a write to shared data
-├── EpisodeClosed (RuntimeError)      a call that the episode's state does not allow
-├── EpisodeFailed (RuntimeError)      an author's code raised: the episode has no reward
-└── RunIndexError (RuntimeError)      the run index can't be read or written
+├─ BundleError (ValueError)          a bundle that can't be used, with all of its problems
+├─ ConfigError (ValueError)          a builder or command that names something that isn't there
+├─ DefinitionError (TypeError)       an environment class whose tools or scorers can't work
+├─ ToolError (Exception)             raised by a tool, for the model to see
+│  └─ ArgumentsError                 a call whose arguments don't fit the tool's schema
+├─ UniverseError (TypeError)         a write to shared data
+├─ EpisodeClosed (RuntimeError)      a call that the episode's state does not allow
+├─ EpisodeFailed (RuntimeError)      an author's code raised: the episode has no reward
+└─ RunIndexError (RuntimeError)      the run index can't be read or written
 """
 
 from __future__ import annotations

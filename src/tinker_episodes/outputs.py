@@ -49,7 +49,7 @@ def _all_parts(items: Sequence[object]) -> bool:
     return all(isinstance(item, Text | Thinking | Image) for item in items)
 
 
-def _is_host_result(result: object) -> bool:
+def _is_host_result(result: Any) -> bool:
     """Whether it is the host's `ToolResult`, told by its two fields: this module does not import
     the host.
     """

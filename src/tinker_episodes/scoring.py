@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 from tinker_episodes.errors import ConfigError, EpisodeFailed
 from tinker_episodes.task import Task
@@ -58,17 +58,15 @@ def as_score(name: str, value: object) -> Score:
     Raises:
         EpisodeFailed: the value is no number, or not finite. It never becomes a 0.
     """
-    if isinstance(value, Score):
-        number, explanation, evidence = value.value, value.explanation, value.evidence
-    else:
-        number, explanation, evidence = value, "", {}
+    score = value if isinstance(value, Score) else Score(cast(float, value))
+    number = cast(object, score.value)  # an author's value may be anything
     if not isinstance(number, int | float):
         raise EpisodeFailed(
             f"scorer {name!r} returned {value!r}: a Score, a number or a bool would be right"
         )
     if not math.isfinite(number):
         raise EpisodeFailed(f"scorer {name!r} returned {number!r}: a score must be finite")
-    return Score(float(number), explanation, evidence)
+    return replace(score, value=float(number))
 
 
 def reward_scorer(known: Iterable[str], task: Task, reward: str | None) -> str:

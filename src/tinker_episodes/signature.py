@@ -23,7 +23,7 @@ def arguments_model(where: str, method: Callable[..., Any]) -> type[BaseModel]:
     for at, parameter in enumerate(parameters):
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise DefinitionError(
-                f"{where}: {parameter} can't be called by name; give each argument a name and a type"
+                f"{where}: {parameter} can't be given by name; give each argument a name and a type"
             )
         if parameter.name not in hints:
             raise DefinitionError(

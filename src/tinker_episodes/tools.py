@@ -85,7 +85,7 @@ def tool(
 ) -> Any:
     """Mark a method of an environment as a tool. It may be async.
 
-    It returns text, JSON-able data, content parts (`Text`, `Image`), or the cookbook's `ToolResult`.
+    It returns text, JSON-able data, content parts (`Text`, `Image`), or the host's `ToolResult`.
 
     Args:
         name: What the model calls it; default: the method's name.

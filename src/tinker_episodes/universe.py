@@ -88,8 +88,9 @@ _ABSENT: Any = object()
 class Table(MutableMapping[Key, Any]):
     """One table or document of the universe, as one episode sees it.
 
-    Indexing takes a record: it is copied once and is the episode's own from then on. `values()`, `items()` and
-    `peek()` give what is there without copying: shared records are read-only. The keys of an array are its indices.
+    Indexing takes a record: it is copied once and is the episode's own from then on. `values()`,
+    `items()` and `peek()` give what is there without copying: shared records are read-only. The
+    keys of an array are its indices.
     """
 
     def __init__(self, name: str, base: Mapping[Key, Any]) -> None:
@@ -195,7 +196,7 @@ class UniverseData:
 
 def _as_table(name: str, table: Any) -> Mapping[Key, Any]:
     if isinstance(table, list):
-        return cast(Mapping[Key, Any], dict(enumerate(freeze(table))))
+        return dict(enumerate(cast(list[Any], freeze(table))))
     if isinstance(table, dict):
         return cast(Mapping[Key, Any], freeze(table))
     raise ValueError(

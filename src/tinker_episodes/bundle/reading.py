@@ -209,14 +209,18 @@ def _distinct(
             reader.report(
                 item.file, item.place, f"the id {item.task.id!r} stands in {where} already"
             )
-    model = environment.Params if environment is not None else None
-    for item in first.values() if model is not None else ():
-        try:
-            params_of(model, item.task.params)
-        except ValidationError as error:
-            for fault in params_faults(error):
-                reader.report(item.file, item.place, fault)
+    if environment is not None and environment.Params is not None:
+        for item in first.values():
+            _check_params(reader, item, environment.Params)
     return [item.task for item in first.values()]
+
+
+def _check_params(reader: _Reader, item: _Placed, model: type[BaseModel]) -> None:
+    try:
+        params_of(model, item.task.params)
+    except ValidationError as error:
+        for fault in params_faults(error):
+            reader.report(item.file, item.place, fault)
 
 
 def _read_eval(reader: _Reader, name: str, form: EvalFormat, placed: list[_Placed]) -> Eval:

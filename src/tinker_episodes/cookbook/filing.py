@@ -55,10 +55,11 @@ def _status(episode: Episode, outcome: Outcome | None) -> Status:
 
 
 def _scores(outcome: Outcome | None) -> tuple[ScoreRecord, ...]:
-    scores = {} if outcome is None else outcome.scores
+    if outcome is None:
+        return ()
     return tuple(
         ScoreRecord(name, score.value, score.explanation, score.evidence)
-        for name, score in scores.items()
+        for name, score in outcome.scores.items()
     )
 
 
@@ -78,7 +79,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _turns(transitions: Sequence[Transition]) -> list[dict[str, Any]]:
-    """Each turn's tokens: what is new in its observation, and what was sampled with its logprobs."""
+    """Each turn's tokens: what is new in its observation, and what was sampled, with logprobs."""
     turns: list[dict[str, Any]] = []
     shown: list[int] = []
     for transition in transitions:

@@ -1,7 +1,8 @@
 """The host's limits: which of them a rollout has reached, told in the env before the host's runner
 would.
 
-The arithmetic is the runner's own (`tinker_cookbook.rl.rollout_runner`), so that an env can score at the cut.
+The arithmetic is the runner's own (`tinker_cookbook.rl.rollout_runner`), so that an env can score
+at the cut.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def advertised(limits: RolloutLimits) -> RolloutLimits:
 
     The runner's clock starts before an episode has its slot; the env's own starts after.
     """
-    return chz.replace(limits, rollout_timeout_seconds=None)
+    told: RolloutLimits = chz.replace(limits, rollout_timeout_seconds=None)  # pyright: ignore[reportUnknownMemberType] - chz types its changes loosely
+    return told
 
 
 def ends_on_length(limits: RolloutLimits) -> bool:

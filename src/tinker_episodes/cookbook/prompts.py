@@ -17,7 +17,7 @@ from typing import Any, Literal
 import tinker
 from tinker_cookbook.renderers import Message, RenderContext, Renderer, ToolCall, ToolSpec
 
-from tinker_episodes.cookbook.rendering import Rendering
+from tinker_episodes.cookbook.rendering import Rendering, text_of
 from tinker_episodes.cookbook.wire import read_reply
 
 Boundary = Literal["tool", "user"]
@@ -143,10 +143,10 @@ def _probe(renderer: Renderer, boundary: Boundary) -> bool:
 
 
 def _is_whole(renderer: Renderer, tokens: list[int], boundary: Boundary, *, reasons: bool) -> bool:
-    """Whether the tokens between prompt and tail are the reply: its end, text, call and reasoning."""
+    """Whether the tokens between prompt and tail are the reply: end, text, call and reasoning."""
     read = read_reply(renderer, tokens)
     calls = 1 if boundary == "tool" else 0
-    kept = "a thought" in str(renderer.tokenizer.decode(tokens)) or not reasons
+    kept = "a thought" in text_of(renderer, tokens) or not reasons
     return (
         read.clean and kept and "a reply" in read.message.text and len(read.message.calls) == calls
     )

@@ -1,8 +1,9 @@
 """A renderer for this process: its own tokenizer, one user at a time, long texts off the event
 loop.
 
-A fast tokenizer that several threads share raises "Already borrowed" while one of them changes its settings
-(huggingface/tokenizers#537); the host's `qwen3` renderers do so in every call. So ours is a private copy under a lock.
+A fast tokenizer that several threads share raises "Already borrowed" while one of them changes its
+settings (huggingface/tokenizers#537); the host's `qwen3` renderers do so in every call. So ours is
+a private copy under a lock.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tinker_cookbook.exceptions import RendererError
 from tinker_cookbook.renderers import Renderer, ToolSpec, get_renderer
@@ -26,11 +27,17 @@ LONG = 4_000
 """Characters or tokens from which work is done in a thread: about a millisecond of tokenizing."""
 
 _ADVICE = (
-    "with tools there are: qwen3, qwen3_disable_thinking, qwen3_instruct, qwen3_vl, qwen3_vl_instruct, qwen3_5, "
-    "qwen3_5_disable_thinking, qwen3_5_preserve_thinking, qwen3_8_*, nemotron3*, glm5_3_*, "
-    "deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, tml_v0"
+    "with tools there are: qwen3, qwen3_disable_thinking, qwen3_instruct, qwen3_vl, "
+    "qwen3_vl_instruct, qwen3_5, qwen3_5_disable_thinking, qwen3_5_preserve_thinking, qwen3_8_*, "
+    "nemotron3*, glm5_3_*, deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, tml_v0"
 )
 _PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "properties": {}})
+
+
+def text_of(renderer: Renderer, tokens: list[int]) -> str:
+    """The text of tokens, special ones included."""
+    tokenizer: Any = renderer.tokenizer  # transformers leaves `decode` partly untyped
+    return str(tokenizer.decode(tokens))
 
 
 class Rendering:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
@@ -36,7 +36,7 @@ class RunRef:
 
     @classmethod
     def begin(cls, log_path: str, index: str, bundle: Bundle) -> RunRef:
-        """The attempt that starts now, at the checkpoint that the trainer will resume from, if any."""
+        """The attempt that starts now, at the checkpoint that the trainer resumes from, if any."""
         path = str(Path(log_path).expanduser().absolute())
         checkpoint = get_last_checkpoint(path)
         attempt = Attempt(
@@ -89,7 +89,7 @@ def row_of(line: bytes) -> dict[str, Any]:
         row = json.loads(line)
     except ValueError:
         return {}
-    return row if isinstance(row, dict) else {}
+    return cast(dict[str, Any], row) if isinstance(row, dict) else {}
 
 
 def size_of(file: Path) -> int:

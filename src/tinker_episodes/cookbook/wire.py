@@ -1,7 +1,8 @@
 """What the model wrote, read from its sampled tokens: text, calls, and what meant to be a call.
 
 The host's renderers parse the reply. Where their wire format writes arguments as bare text
-(`<parameter=zip>\\n19122\\n</parameter>`), they guess types from the looks; there the calls are read here again, as texts.
+(`<parameter=zip>` 19122 `</parameter>`), they guess types from the looks; there the calls are read
+here again, as texts.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.renderers.qwen3_5 import Qwen3_5Renderer
 
 from tinker_episodes.cookbook.messages import from_host, with_calls
+from tinker_episodes.cookbook.rendering import text_of
 from tinker_episodes.message import Call, MalformedCall, Message
 
 _THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
@@ -47,7 +49,7 @@ def read_reply(renderer: Renderer, tokens: list[int]) -> Reply:
 
 
 def _unreadable(renderer: Renderer, tokens: list[int], error: Exception) -> Reply:
-    text = str(renderer.tokenizer.decode(tokens))
+    text = text_of(renderer, tokens)
     fault = MalformedCall(text, f"the reply can't be read: {type(error).__name__}")
     message = Message("assistant", text, malformed=(fault,))
     stops = [stop for stop in renderer.get_stop_sequences() if isinstance(stop, int)]
@@ -58,7 +60,7 @@ def _unreadable(renderer: Renderer, tokens: list[int], error: Exception) -> Repl
 def _text_of(renderer: Qwen3_5Renderer, tokens: list[int]) -> str:
     """The reply's text without its reasoning: a call in there is never run."""
     whole = renderer._normalize_response_tokens(tokens)  # pyright: ignore[reportPrivateUsage] - the host restores its prefill there
-    return _THINKING.sub("", str(renderer.tokenizer.decode(whole)))
+    return _THINKING.sub("", text_of(renderer, whole))
 
 
 def _with_texts(message: Message, text: str) -> Message:

@@ -62,7 +62,7 @@ def taken_over(connection: Connection, log_path: str) -> dict[str, int]:
 
 
 def take_over(connection: Connection, ids: Ids, log_path: str, file: SummaryFile) -> None:
-    """Take over step, sampler step and trained reward from the trainer's own summaries of rollouts."""
+    """Take over step, sampler step and trained reward from the trainer's own summaries."""
     run_id = _run_id(connection, ids, log_path)
     split = Split.EVAL if file.name.rsplit("/", 1)[-1].startswith("eval_") else Split.TRAIN
     for summary in file.summaries:
@@ -208,7 +208,7 @@ def _inserted(connection: Connection, statement: Any) -> int:
 
 
 def _upsert(connection: Connection, table: Table, key: tuple[str, ...]) -> Any:
-    """An insert that overwrites the row of the same key, for the two databases that are supported."""
+    """An insert that overwrites the row of the same key, for the two supported databases."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table).values({c.name: bindparam(c.name) for c in table.columns})
     changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in key}

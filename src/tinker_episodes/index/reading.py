@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, Select, and_, case, exists, func, select
+from sqlalchemy import Engine, Executable, RowMapping, and_, case, exists, func, select
 
 from tinker_episodes.index.filing import unpacked
 from tinker_episodes.index.records import Split
@@ -17,6 +17,7 @@ from tinker_episodes.index.schema import (
     rollouts,
     run_groups,
     runs,
+    scores,
     transcripts,
 )
 
@@ -110,7 +111,7 @@ class IndexReader:
             .group_by(run_groups.c.split, run_groups.c.step)
             .order_by(run_groups.c.step, run_groups.c.split)
         )
-        return [StepRow(**{**row, "split": Split(row["split"])}) for row in self._rows(query)]
+        return [_step_row(dict(row)) for row in self._rows(query)]
 
     def rollouts(self, run: str, split: Split, step: int) -> list[dict[str, Any]]:
         """The rollouts of a run group, group by group, with the columns of their rows."""
@@ -138,13 +139,39 @@ class IndexReader:
             body = connection.execute(query).scalar()
         return None if body is None else unpacked(body)
 
-    def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
+    def find_rollouts(self, key: str) -> list[dict[str, Any]]:
+        """The rollouts whose key begins with `key`, at most 10, with where they stand."""
+        query = (
+            select(
+                rollouts,
+                groups.c.task,
+                runs.c.name.label("run"),
+                run_groups.c.split,
+                run_groups.c.step,
+            )
+            .select_from(_JOINED)
+            .where(rollouts.c.key.startswith(key, autoescape=True))
+            .limit(10)
+        )
+        return [dict(row) for row in self._rows(query)]
+
+    def scores(self, rollout: str) -> list[dict[str, Any]]:
+        """What each scorer found of a rollout, by its key."""
+        query = (
+            select(scores)
+            .join(rollouts, scores.c.rollout_id == rollouts.c.id)
+            .where(rollouts.c.key == rollout)
+            .order_by(scores.c.name)
+        )
+        return [dict(row) for row in self._rows(query)]
+
+    def _rows(self, query: Executable) -> Sequence[RowMapping]:
         with self._engine.connect() as connection:
-            return _all(connection, query)
+            return connection.execute(query).mappings().all()
 
 
-def _all(connection: Connection, query: Select[Any]) -> Sequence[RowMapping]:
-    return connection.execute(query).mappings().all()
+def _step_row(row: dict[str, Any]) -> StepRow:
+    return StepRow(split=Split(row.pop("split")), **row)
 
 
 _JOINED = (

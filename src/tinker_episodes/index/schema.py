@@ -55,7 +55,7 @@ attempts = Table(
     "attempts",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("token", String(64), nullable=False, unique=True),
     Column("start_step", Integer, nullable=False),
@@ -70,7 +70,7 @@ run_groups = Table(
     "run_groups",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
     Column("split", String(8), nullable=False),
     Column("step", Integer, nullable=False),
     UniqueConstraint("run_id", "split", "step"),
@@ -81,8 +81,8 @@ groups = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
-    Column("attempt_id", ForeignKey("attempts.id"), nullable=False),
-    Column("run_group_id", ForeignKey("run_groups.id"), nullable=False),
+    Column("attempt_id", Integer, ForeignKey("attempts.id"), nullable=False),
+    Column("run_group_id", Integer, ForeignKey("run_groups.id"), nullable=False),
     Column("task", Text, nullable=False),
     Column("tags", Text, nullable=False),
     Index("groups_by_run_group", "run_group_id", "attempt_id"),
@@ -93,7 +93,7 @@ rollouts = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
-    Column("group_id", ForeignKey("groups.id"), nullable=False),
+    Column("group_id", Integer, ForeignKey("groups.id"), nullable=False),
     Column("place", Integer, nullable=False),
     Column("status", String(16), nullable=False),
     Column("reward", Float),
@@ -117,7 +117,7 @@ rollouts = Table(
 scores = Table(
     "scores",
     metadata,
-    Column("rollout_id", ForeignKey("rollouts.id"), primary_key=True),
+    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
     Column("name", String(200), primary_key=True),
     Column("value", Float, nullable=False),
     Column("explanation", Text, nullable=False),
@@ -127,14 +127,14 @@ scores = Table(
 transcripts = Table(
     "transcripts",
     metadata,
-    Column("rollout_id", ForeignKey("rollouts.id"), primary_key=True),
+    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
 
 summaries = Table(
     "summaries",
     metadata,
-    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
     Column("file", String(300), primary_key=True),
     Column("size", Integer, nullable=False),
 )

@@ -65,8 +65,8 @@ class IndexWriter:
         end.
 
         Args:
-            source: Gives the summary files that are new, told which are known (name → size). It is called in the
-                writer's thread.
+            source: Gives the summary files that are new, told which are known (name → size). It is
+                called in the writer's thread.
         """
         with self._lock:
             self._followed.setdefault(log_path, source)

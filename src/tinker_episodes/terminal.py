@@ -1,0 +1,202 @@
+"""The run index in the terminal: tables of runs and steps, and one rollout in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tinker_episodes.errors import ConfigError, RunIndexError
+from tinker_episodes.index.names import run_group_name
+from tinker_episodes.index.reading import IndexReader, RunRow, StepRow
+from tinker_episodes.index.schema import default_url
+
+
+def print_runs(path: str) -> int:
+    """Print the runs of the index at `path`.
+
+    Raises:
+        RunIndexError: there is no index.
+    """
+    reader = IndexReader(find_index(path))
+    table = _table("run", "bundle", "attempts", "last step", "rollouts", "train", "eval", "where")
+    for run in reader.runs():
+        table.add_row(*_run_cells(run, reader.steps(run.name)))
+    _print(table)
+    return 0
+
+
+def print_steps(path: str, index: str | None) -> int:
+    """Print the steps of one run, by log path or name.
+
+    Raises:
+        RunIndexError: there is no index.
+        ConfigError: the index holds no such run; the message names those that it holds.
+    """
+    reader = IndexReader(default_url(path) if index is None else find_index(index))
+    runs = reader.runs()
+    wanted = str(Path(path).expanduser().absolute())
+    run = next((run for run in runs if wanted == run.path or path == run.name), None)
+    if run is None:
+        known = ", ".join(run.name for run in runs) or "none"
+        raise ConfigError(f"there is no run {path!r}; the index holds: {known}")
+    table = _table(
+        "run group", "groups", "rollouts", "reward", "success", "cut", "failed", "dropped"
+    )
+    for step in reader.steps(run.name):
+        table.add_row(*_step_cells(run.name, step))
+    _print(table)
+    return 0
+
+
+def print_rollout(key: str, index: str) -> int:
+    """Print one rollout.
+
+    Raises:
+        RunIndexError: there is no index.
+        ConfigError: no rollout, or more than one, has a key that begins so.
+    """
+    reader = IndexReader(find_index(index))
+    found = reader.find_rollouts(key)
+    if len(found) != 1:
+        raise ConfigError(f"{len(found)} rollouts have a key that begins with {key!r}; give one")
+    rollout = found[0]
+    console = _console()
+    console.print(
+        Text(f"rollout {rollout['key']} of task {visible(rollout['task'])}", style="bold")
+    )
+    where = run_group_name(rollout["run"], rollout["split"], rollout["step"])
+    console.print(Text(f"{where}, {rollout['status']}, reward {_number(rollout['reward'])}"))
+    if rollout["reason"] or rollout["cut"]:
+        console.print(Text(visible(rollout["reason"] or f"cut: {rollout['cut']}"), style="yellow"))
+    for score in reader.scores(rollout["key"]):
+        text = f"score {score['name']} {_number(score['value'])}  {score['explanation']}"
+        console.print(Text(visible(text)))
+    for entry in (reader.transcript(rollout["key"]) or {}).get("entries", []):
+        _print_entry(console, entry)
+    return 0
+
+
+def find_index(path: str) -> str:
+    """The database URL that a path means: a URL, a database file, a folder that holds one, or a
+    run's log path.
+
+    Raises:
+        RunIndexError: there is none.
+    """
+    if "://" in path:
+        return path
+    place = Path(path).expanduser().absolute()
+    for file in (place, place / "episodes.db", place.parent / "episodes.db"):
+        if file.is_file():
+            return f"sqlite:///{file}"
+    raise RunIndexError(
+        f"there is no run index at {path!r}: a folder with an episodes.db, "
+        "a run's log path, a database file or a URL would be right"
+    )
+
+
+# ---------------------------------------------------------------- cells
+
+
+def _run_cells(run: RunRow, steps: list[StepRow]) -> list[str]:
+    train = [step for step in steps if step.split == "train"]
+    evals = [step for step in steps if step.split == "eval"]
+    return [
+        run.name,
+        f"{run.bundle} {run.bundle_version}",
+        str(run.attempts),
+        str(max((step.step for step in steps), default=0)),
+        str(run.rollouts),
+        _number(train[-1].reward if train else None),
+        _number(evals[-1].reward if evals else None),
+        run.path,
+    ]
+
+
+def _step_cells(run: str, step: StepRow) -> list[str]:
+    return [
+        run_group_name(run, step.split, step.step),
+        str(step.groups),
+        str(step.rollouts),
+        _number(step.reward),
+        "-" if step.success is None else f"{step.success:.0%}",
+        str(step.cut),
+        str(step.failed),
+        str(step.abandoned),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def visible(text: str) -> str:
+    """Text with control characters written out: what a model says must not steer a terminal."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+# ---------------------------------------------------------------- a transcript
+
+
+def _print_entry(console: Console, entry: Mapping[str, Any]) -> None:
+    kind = entry["kind"]
+    if kind == "prompt":
+        if entry["system_prompt"]:
+            _say(console, "system", "dim", entry["system_prompt"])
+        _say(console, "prompt", "cyan", entry["text"])
+    elif kind == "reply":
+        _say(console, "model", "green", _words(entry["content"]))
+        for call in entry["calls"]:
+            _say(console, "calls", "magenta", f"{call['name']} {json.dumps(call['written'])}")
+        for bad in entry["malformed"]:
+            _say(console, "broken", "red", bad["error"])
+    elif kind == "result":
+        _say(console, "result", "red" if entry["error"] else "blue", _words(entry["content"]))
+    else:
+        _say(console, "note", "yellow", entry["text"])
+
+
+def _say(console: Console, who: str, style: str, text: str) -> None:
+    if text:
+        line = Text(f"{who:>7}  ", style=style)
+        line.append(visible(text).replace("\n", "\n         "), style="default")
+        console.print(line)
+
+
+def _words(content: str | list[Mapping[str, str]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(_part_words(part) for part in content)
+
+
+def _part_words(part: Mapping[str, str]) -> str:
+    if part["type"] == "image":
+        return f"[image {part['media_type']}]"
+    return part.get("text") or f"<think>{part.get('thinking', '')}</think>"
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for at, name in enumerate(names):
+        number = at > 0 and name not in ("bundle", "where")
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _print(table: Table) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:  # piped: no line is cut at a width that nobody sees
+        console = Console(highlight=False, width=400)
+    console.print(table)
