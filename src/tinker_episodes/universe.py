@@ -176,6 +176,11 @@ class Universe(Mapping[str, Table]):
     def __len__(self) -> int:
         return len(self._data.tables)
 
+    @property
+    def data(self) -> UniverseData:
+        """The shared data, without what this episode changed: for scorers that replay on it."""
+        return self._data
+
     def changes(self) -> tuple[Change, ...]:
         """What this episode changed, sorted by table and key."""
         found = (change for table in self._tables.values() for change in table.changes())

@@ -22,7 +22,7 @@ from tinker_cookbook.rl.types import (
 )
 
 from tinker_episodes.cookbook.limits import stop_of
-from tinker_episodes.cookbook.messages import from_host, result_to_host, specs_of
+from tinker_episodes.cookbook.messages import encodable, from_host, result_to_host, specs_of
 from tinker_episodes.episode import Cut, Episode, OpenPrompt, Outcome
 from tinker_episodes.message import Message
 
@@ -179,15 +179,15 @@ class EpisodeMessageEnv(MessageEnv):
 
     def _tell(self, text: str) -> None:
         self.episode.tell(text)
-        self._body.append(HostMessage(role="user", content=text))
+        self._body.append(HostMessage(role="user", content=encodable(text)))
 
     def _take(self, prompt: OpenPrompt) -> None:
         """Put a prompt at the end, and its own instructions in place of the last prompt's."""
         tools = specs_of(list(prompt.tools.values()))
-        prefix = self._prefix_of(tools, prompt.system_prompt)
+        prefix = self._prefix_of(tools, encodable(prompt.system_prompt))
         self.rewritten = bool(self._prefix) and prefix != self._prefix
         self._prefix = prefix
-        self._body.append(HostMessage(role="user", content=prompt.text))
+        self._body.append(HostMessage(role="user", content=encodable(prompt.text)))
 
     def _prefix_of(self, tools: Sequence[ToolSpec], system_prompt: str) -> list[HostMessage]:
         made = self._renderer.create_conversation_prefix_with_tools(list(tools), system_prompt)

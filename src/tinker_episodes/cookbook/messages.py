@@ -65,14 +65,19 @@ def specs_of(tools: Sequence[Tool]) -> list[ToolSpec]:
 
 def content_to_host(content: Content) -> str | list[dict[str, Any]]:
     """A content in the host's parts; images as `data:` URIs."""
-    return content if isinstance(content, str) else [_part_to_host(part) for part in content]
+    return encodable(content) if isinstance(content, str) else [_part_to_host(p) for p in content]
+
+
+def encodable(text: str) -> str:
+    """Text that tokenizers take: lone surrogates, which a model may write in JSON, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _part_to_host(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
+        return {"type": "text", "text": encodable(part.text)}
     if isinstance(part, Thinking):
-        return {"type": "thinking", "thinking": part.thinking}
+        return {"type": "thinking", "thinking": encodable(part.thinking)}
     data = base64.b64encode(part.data).decode("ascii")
     return {"type": "image", "image": f"data:{part.media_type};base64,{data}"}
 

@@ -29,7 +29,8 @@ LONG = 4_000
 _ADVICE = (
     "with tools there are: qwen3, qwen3_disable_thinking, qwen3_instruct, qwen3_vl, "
     "qwen3_vl_instruct, qwen3_5, qwen3_5_disable_thinking, qwen3_5_preserve_thinking, qwen3_8_*, "
-    "nemotron3*, glm5_3_*, deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, tml_v0"
+    "nemotron3*, glm5_3_*, deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, "
+    "tml_v0"
 )
 _PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "properties": {}})
 
