@@ -4,6 +4,7 @@ its rollouts begin.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.slots import slots_of
 from tinker_episodes.cookbook.steps import RunRef
 from tinker_episodes.episode import Cut, Outcome
-from tinker_episodes.errors import EpisodeFailed
+from tinker_episodes.errors import EpisodeFailed, RunIndexError
 from tinker_episodes.index import Group, Split
 from tinker_episodes.task import Task
 
@@ -99,11 +100,12 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
         begun = [env for env in made if env.ending.started]
         for env in begun:
             await env.ending.drop("its group ended")
-        try:
+        # A fault of the index stands in its writer, and the next batch raises it; the host asks
+        # that nothing is raised here, where it would hide why the group ended.
+        with contextlib.suppress(RunIndexError):
             await self._file([(env, None) for env in begun], made)
-        finally:
-            self._group = None
-            self._filed.clear()
+        self._group = None
+        self._filed.clear()
 
     def logging_tags(self) -> list[str]:
         return [self._settings.bundle.name, *self.task.tags]

@@ -49,12 +49,18 @@ def read_reply(renderer: Renderer, tokens: list[int]) -> Reply:
 
 
 def _unreadable(renderer: Renderer, tokens: list[int], error: Exception) -> Reply:
-    text = text_of(renderer, tokens)
-    fault = MalformedCall(text, f"the reply can't be read: {type(error).__name__}")
-    message = Message("assistant", text, malformed=(fault,))
+    """A reply that the host's parser raised on: its calls are read here, or it is a format error."""
     stops = [stop for stop in renderer.get_stop_sequences() if isinstance(stop, int)]
     clean = sum(tokens.count(stop) for stop in stops) == 1
-    return Reply(message, with_calls(HostMessage(role="assistant", content=text), message), clean)
+    text = text_of(renderer, [token for token in tokens if token not in stops])
+    message = Message("assistant", _BLOCK.sub("", text))
+    if isinstance(renderer, Qwen3_5Renderer) and "<function=" in text:
+        message = _with_texts(message, _text_of(renderer, tokens))
+    else:
+        fault = MalformedCall(text, f"the reply can't be read: {type(error).__name__}")
+        message = replace(message, malformed=(fault,))
+    host = HostMessage(role="assistant", content=message.text)
+    return Reply(message, with_calls(host, message), clean)
 
 
 def _text_of(renderer: Qwen3_5Renderer, tokens: list[int]) -> str:
