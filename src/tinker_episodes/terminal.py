@@ -109,7 +109,7 @@ def _run_cells(run: RunRow, steps: list[StepRow]) -> list[str]:
     evals = [step for step in steps if step.split == "eval"]
     return [
         run.name,
-        f"{run.bundle} {run.bundle_version}",
+        ", ".join(run.bundles),
         str(run.attempts),
         str(max((step.step for step in steps), default=0)),
         str(run.rollouts),

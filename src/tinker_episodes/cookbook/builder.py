@@ -90,7 +90,7 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         rendering_of(self.model_name, self.renderer_name)
         index = self.index or default_url(self.log_path)
         check_url(index)
-        run = RunRef.begin(self.log_path, index, bundle)
+        run = RunRef.begin(self.log_path, index)
         return self._train(bundle, run, train), self._test(bundle, run, test)
 
     def _train(self, bundle: Bundle, run: RunRef, tasks: tuple[Task, ...]) -> RLDataset:

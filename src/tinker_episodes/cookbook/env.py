@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
 
 import tinker
-from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.completers import StopCondition
+from tinker_cookbook.renderers import Message, Renderer
 from tinker_cookbook.rl import types
-from tinker_cookbook.rl.message_env import EnvFromMessageEnv, MessageStepResult
+from tinker_cookbook.rl.message_env import MessageStepResult
 from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
 
 from tinker_episodes.cookbook.ending import Ending
@@ -46,7 +46,7 @@ class Turns:
     observation: tinker.ModelInput = field(default_factory=tinker.ModelInput.empty)
 
 
-class EpisodeEnv(EnvFromMessageEnv):
+class EpisodeEnv(types.Env):
     """One rollout of a task. Used once: it refuses steps after its end."""
 
     def __init__(
@@ -79,15 +79,13 @@ class EpisodeEnv(EnvFromMessageEnv):
         self.conversation = EpisodeMessageEnv(
             self.episode, self._rendering.renderer, parse_errors=parse_errors
         )
-        super().__init__(
-            self._rendering.renderer,
-            self.conversation,
-            terminate_on_length=ends_on_length(self._limits),
-            parse_error_policy=parse_errors,
-            rollout_limits=advertised(self._limits),
-        )
         if self._limits.max_tool_calls is not None:
             self.conversation.set_max_tool_calls(self._limits.max_tool_calls)
+        self.rollout_limits = advertised(self._limits)
+        """What the host's runner enforces where it is given no limits of its own."""
+        self.example_id = task.id
+        """What the host's stores name an example by."""
+        self._parse_errors = parse_errors
         self.turns = Turns()
         self.ending = Ending(self)
         self._slots = slots or Slots(None)
@@ -107,7 +105,7 @@ class EpisodeEnv(EnvFromMessageEnv):
 
     async def initial_observation(
         self,
-    ) -> tuple[tinker.ModelInput, Any] | types.InitialObservationOverflow:
+    ) -> tuple[tinker.ModelInput, StopCondition] | types.InitialObservationOverflow:
         await self.ending.begin(self._slots)
         async with self.ending.releasing():
             self._start_clock()
@@ -117,7 +115,7 @@ class EpisodeEnv(EnvFromMessageEnv):
             cut = self._reached(observation)
             if cut is not None:
                 return self._overflow(await self.conversation.cut(cut))
-            return observation, self._base_stop_condition
+            return observation, self._rendering.stop
 
     async def step(
         self, action: types.Action, *, extra: types.ActionExtra | None = None
@@ -133,10 +131,21 @@ class EpisodeEnv(EnvFromMessageEnv):
             length = (extra or {}).get("stop_reason", "stop") == "length"
             return self._logged(await self._step(reply, list(action), length=length))
 
-    async def inject_messages(self, messages: list[Any]) -> tuple[tinker.ModelInput, Any]:
-        return await self._anew(
-            await self.conversation.add_messages(messages)
-        ), self._base_stop_condition
+    async def inject_messages(
+        self, messages: list[Message]
+    ) -> tuple[tinker.ModelInput, StopCondition]:
+        """Put messages of the runner's hooks before the next turn."""
+        told = await self.conversation.add_messages(messages)
+        return await self._observations.anew(told), self._rendering.stop
+
+    def set_max_tool_calls(self, max_tool_calls: int) -> None:
+        """Take the runner's limit; the tighter one wins."""
+        self.conversation.set_max_tool_calls(max_tool_calls)
+
+    def set_parse_error_policy(self, policy: ParseErrorPolicy) -> None:
+        """Take the runner's policy."""
+        self._parse_errors = policy
+        self.conversation.set_parse_error_policy(policy)
 
     # ------------------------------------------------------------ a step
 
@@ -154,7 +163,7 @@ class EpisodeEnv(EnvFromMessageEnv):
             return self._ended(step)
         new = len(step.next_messages) - before - 1
         if self.conversation.rewritten:
-            observation = await self._anew(step.next_messages)
+            observation = await self._observations.anew(step.next_messages)
         else:
             observation = await self._observations.extend(step.next_messages, new, action)
         return await self._next(observation, step)
@@ -162,18 +171,18 @@ class EpisodeEnv(EnvFromMessageEnv):
     async def _truncated(self, reply: Reply) -> types.StepResult:
         """A reply that reached the token limit of its turn: nothing of it runs."""
         messages = await self.conversation.observe_truncated_response(reply.host)
-        if self.terminate_on_length:
+        if ends_on_length(self._limits):
             step = await self.conversation.cut(Cut.LENGTH)
             return self._ended(step, {"max_tokens_reached": 1.0})
         going_on = MessageStepResult(reward=0.0, episode_done=False, next_messages=messages)
-        return await self._next(await self._anew(messages), going_on)
+        return await self._next(await self._observations.anew(messages), going_on)
 
     async def _broken(self, reply: Reply) -> types.StepResult:
         """A reply without its stop signal: where it ends is unknown, so the conversation can't go
         on.
         """
         self.episode.record(reply.message)
-        policy = self.parse_error_policy
+        policy = self._parse_errors
         extra = policy.terminal_reward if policy is not None else 0.0
         metrics: types.Metrics = {"parse_error": 1.0}
         if policy is not None and policy.mask_error_turns:
@@ -192,12 +201,9 @@ class EpisodeEnv(EnvFromMessageEnv):
             reward=step.reward,
             episode_done=False,
             next_observation=observation,
-            next_stop_condition=self._base_stop_condition,
+            next_stop_condition=self._rendering.stop,
             metrics=step.metrics,
         )
-
-    async def _anew(self, messages: list[Any]) -> tinker.ModelInput:
-        return await self._observations.anew(messages)
 
     def _ended(
         self, step: MessageStepResult, metrics: types.Metrics | None = None
@@ -206,7 +212,7 @@ class EpisodeEnv(EnvFromMessageEnv):
             reward=step.reward,
             episode_done=True,
             next_observation=tinker.ModelInput.empty(),
-            next_stop_condition=self._base_stop_condition,
+            next_stop_condition=self._rendering.stop,
             metrics={**(metrics or {}), **step.metrics},
         )
 

@@ -22,7 +22,7 @@ from tinker_episodes.cookbook.slots import slots_of
 from tinker_episodes.cookbook.steps import RunRef
 from tinker_episodes.episode import Cut, Outcome
 from tinker_episodes.errors import EpisodeFailed, RunIndexError
-from tinker_episodes.index import Group, Split
+from tinker_episodes.index import BundleRecord, Group, Split
 from tinker_episodes.task import Task
 
 
@@ -114,8 +114,17 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
 
     def _new_group(self) -> Group:
         run = self._settings.run
-        step = clock_of(run).step() if self._step is None else self._step
-        return Group(run.attempt, uuid.uuid4().hex, self._split, step, self._task, self.task.tags)
+        run.played()
+        bundle = self._settings.bundle
+        return Group(
+            attempt=run.attempt,
+            key=uuid.uuid4().hex,
+            split=self._split,
+            step=clock_of(run).step() if self._step is None else self._step,
+            bundle=BundleRecord(bundle.name, bundle.version, bundle.content_hash),
+            task=self._task,
+            tags=self.task.tags,
+        )
 
     def _new_env(self) -> EpisodeEnv:
         s = self._settings

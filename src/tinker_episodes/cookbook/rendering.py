@@ -12,9 +12,11 @@ import asyncio
 import copy
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tinker_cookbook.completers import StopCondition
 from tinker_cookbook.exceptions import RendererError
 from tinker_cookbook.renderers import Renderer, ToolSpec, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
@@ -32,6 +34,8 @@ _ADVICE = (
     "nemotron3*, glm5_3_*, deepseekv3*, deepseekv4_1*, kimi_k2, kimi_k25*, kimi_k26*, gpt_oss_*, "
     "tml_v0"
 )
+_making = threading.RLock()
+_locks: weakref.WeakKeyDictionary[Renderer, threading.Lock] = weakref.WeakKeyDictionary()
 _PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "properties": {}})
 
 
@@ -46,7 +50,10 @@ class Rendering:
 
     def __init__(self, renderer: Renderer) -> None:
         self.renderer = renderer
-        self._lock = threading.Lock()
+        with _making:  # all envs of a renderer that a user made share its lock
+            self._lock = _locks.setdefault(renderer, threading.Lock())
+        with self._lock:
+            self.stop: StopCondition = renderer.get_stop_sequences()
 
     async def run(self, work: Callable[[Renderer], T], *, size: int) -> T:
         """Run `work` with the renderer.
@@ -66,15 +73,20 @@ class Rendering:
             return work(self.renderer)
 
 
-@functools.lru_cache(maxsize=16)
 def rendering_of(model_name: str, renderer_name: str) -> Rendering:
-    """This process's rendering for a model.
+    """This process's rendering for a model: one, whichever thread asks first.
 
     Raises:
         ConfigError: there is no such tokenizer or renderer, or the renderer has no tools; the
         message names those
             that have.
     """
+    with _making:
+        return _made(model_name, renderer_name)
+
+
+@functools.lru_cache(maxsize=16)
+def _made(model_name: str, renderer_name: str) -> Rendering:
     try:
         tokenizer = copy.deepcopy(get_tokenizer(model_name))
     except (OSError, ValueError) as error:

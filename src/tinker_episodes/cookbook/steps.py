@@ -11,13 +11,12 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
-from tinker_episodes.bundle import Bundle
 from tinker_episodes.index import Attempt
 
 _TRAINED_ROW = "progress/done_frac"
@@ -35,19 +34,37 @@ class RunRef:
     """Bytes of `metrics.jsonl` that earlier attempts wrote."""
 
     @classmethod
-    def begin(cls, log_path: str, index: str, bundle: Bundle) -> RunRef:
-        """The attempt that starts now, at the checkpoint that the trainer resumes from, if any."""
+    def begin(cls, log_path: str, index: str) -> RunRef:
+        """The attempt that starts now, at the checkpoint that the trainer resumes from, if any.
+
+        Builders of one start, as an interleaved dataset has them, are of one attempt: until its
+        first episode is played.
+        """
         path = str(Path(log_path).expanduser().absolute())
         checkpoint = get_last_checkpoint(path)
-        attempt = Attempt(
-            log_path=path,
-            token=uuid.uuid4().hex,
-            start_step=0 if checkpoint is None else int(checkpoint.batch or 0),
-            bundle=bundle.name,
-            bundle_version=bundle.version,
-            bundle_hash=bundle.content_hash,
-        )
-        return cls(attempt, index, size_of(Path(path) / "metrics.jsonl"))
+        start_step = 0 if checkpoint is None else int(checkpoint.batch or 0)
+        offset = size_of(Path(path) / "metrics.jsonl")
+        with _beginning:
+            waiting = _waiting.get(path)
+            if waiting is None or (waiting.attempt.start_step, waiting.metrics_offset) != (
+                start_step,
+                offset,
+            ):
+                attempt = Attempt(path, uuid.uuid4().hex, start_step)
+                waiting = _waiting[path] = cls(attempt, index, offset)
+        return replace(waiting, index=index)
+
+    def played(self) -> None:
+        """An episode of this attempt is played: the next builder that is called is of another."""
+        with _beginning:
+            waiting = _waiting.get(self.attempt.log_path)
+            if waiting is not None and waiting.attempt.token == self.attempt.token:
+                del _waiting[self.attempt.log_path]
+
+
+_beginning = threading.Lock()
+_waiting: dict[str, RunRef] = {}
+"""The attempts of this process that no episode was played of, by log path."""
 
 
 class Clock:

@@ -49,7 +49,7 @@ def read_reply(renderer: Renderer, tokens: list[int]) -> Reply:
 
 
 def _unreadable(renderer: Renderer, tokens: list[int], error: Exception) -> Reply:
-    """A reply that the host's parser raised on: its calls are read here, or it is a format error."""
+    """A reply that the host's parser raised on: its calls are read here, or it is malformed."""
     stops = [stop for stop in renderer.get_stop_sequences() if isinstance(stop, int)]
     clean = sum(tokens.count(stop) for stop in stops) == 1
     text = text_of(renderer, [token for token in tokens if token not in stops])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tinker_episodes.index.records import (
     Attempt,
+    BundleRecord,
     Group,
     Rollout,
     ScoreRecord,
@@ -16,6 +17,7 @@ from tinker_episodes.index.writing import IndexWriter, index_writer
 
 __all__ = [
     "Attempt",
+    "BundleRecord",
     "Group",
     "IndexWriter",
     "Rollout",

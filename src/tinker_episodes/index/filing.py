@@ -15,9 +15,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.schema import Table
 
 from tinker_episodes.index.names import run_names
-from tinker_episodes.index.records import Attempt, Group, Rollout, Split, Summary, SummaryFile
+from tinker_episodes.index.records import (
+    Attempt,
+    BundleRecord,
+    Group,
+    Rollout,
+    Split,
+    Summary,
+    SummaryFile,
+)
 from tinker_episodes.index.schema import (
     attempts,
+    bundles,
     groups,
     rollouts,
     run_groups,
@@ -162,9 +171,6 @@ def _make_attempt(connection: Connection, ids: Ids, attempt: Attempt) -> int:
         token=attempt.token,
         start_step=attempt.start_step,
         began_at=time.time(),
-        bundle=storable(attempt.bundle),
-        bundle_version=storable(attempt.bundle_version),
-        bundle_hash=attempt.bundle_hash,
     )
     return _inserted(connection, row)
 
@@ -173,11 +179,26 @@ def _run_group_id(connection: Connection, ids: Ids, run_id: int, split: Split, s
     key = ("run_group", str(run_id), split, str(step))
     if key not in ids.known:
         same = {"run_id": run_id, "split": str(split), "step": step}
-        found = select(run_groups.c.id).filter_by(**same)
-        known = connection.execute(found).scalar()
-        made = run_groups.insert().values(**same)
-        ids.known[key] = known if known is not None else _inserted(connection, made)
+        ids.known[key] = _found_or_made(connection, run_groups, same)
     return ids.known[key]
+
+
+def _bundle_id(connection: Connection, ids: Ids, bundle: BundleRecord) -> int:
+    key = ("bundle", bundle.name, bundle.version, bundle.content_hash)
+    if key not in ids.known:
+        same = {
+            "name": storable(bundle.name),
+            "version": storable(bundle.version),
+            "content_hash": bundle.content_hash,
+        }
+        ids.known[key] = _found_or_made(connection, bundles, same)
+    return ids.known[key]
+
+
+def _found_or_made(connection: Connection, table: Table, same: dict[str, Any]) -> int:
+    """The id of the row with just these values."""
+    known = connection.execute(select(table.c.id).filter_by(**same)).scalar()
+    return known if known is not None else _inserted(connection, table.insert().values(**same))
 
 
 def _group_id(connection: Connection, ids: Ids, group: Group) -> int:
@@ -195,6 +216,7 @@ def _make_group(connection: Connection, ids: Ids, group: Group) -> int:
         key=group.key,
         attempt_id=attempt_id,
         run_group_id=_run_group_id(connection, ids, run_id, group.split, group.step),
+        bundle_id=_bundle_id(connection, ids, group.bundle),
         task=storable(group.task),
         tags=as_json(list(group.tags)),
     )

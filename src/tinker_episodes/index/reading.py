@@ -12,6 +12,7 @@ from tinker_episodes.index.filing import unpacked
 from tinker_episodes.index.records import Split
 from tinker_episodes.index.schema import (
     attempts,
+    bundles,
     groups,
     open_index,
     rollouts,
@@ -39,8 +40,8 @@ class RunRow:
 
     name: str
     path: str
-    bundle: str
-    bundle_version: str
+    bundles: tuple[str, ...]
+    """The names and versions of the bundles that it plays, such as `number_search 1`."""
     attempts: int
     rollouts: int
 
@@ -91,8 +92,6 @@ class IndexReader:
             select(
                 runs.c.name,
                 runs.c.path,
-                attempts.c.bundle,
-                attempts.c.bundle_version,
                 attempts.c.number.label("attempts"),
                 played.scalar_subquery().label("rollouts"),
             )
@@ -100,7 +99,27 @@ class IndexReader:
             .where(attempts.c.number == latest.scalar_subquery())
             .order_by(runs.c.id)
         )
-        return [RunRow(**row) for row in self._rows(query)]
+        played_bundles = self._bundles()
+        return [
+            RunRow(bundles=tuple(played_bundles.get(row["name"], ())), **row)
+            for row in self._rows(query)
+        ]
+
+    def _bundles(self) -> dict[str, list[str]]:
+        query = (
+            select(runs.c.name.label("run"), bundles.c.name, bundles.c.version)
+            .distinct()
+            .select_from(
+                groups.join(bundles, groups.c.bundle_id == bundles.c.id)
+                .join(run_groups, groups.c.run_group_id == run_groups.c.id)
+                .join(runs, run_groups.c.run_id == runs.c.id)
+            )
+            .order_by(bundles.c.name, bundles.c.version)
+        )
+        found: dict[str, list[str]] = {}
+        for row in self._rows(query):
+            found.setdefault(row["run"], []).append(f"{row['name']} {row['version']}")
+        return found
 
     def steps(self, run: str) -> list[StepRow]:
         """The run groups of a run by name, in the order of steps, evals before training."""

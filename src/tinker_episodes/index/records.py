@@ -38,9 +38,15 @@ class Attempt:
     """Made anew at each start, and the same in all of its processes."""
     start_step: int
     """The step that it starts from: 0, or the checkpoint's batch after a resume."""
-    bundle: str
-    bundle_version: str
-    bundle_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class BundleRecord:
+    """The bundle that a task comes from, as it was when the task was played."""
+
+    name: str
+    version: str
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Group:
     """Unique: one play of one group builder."""
     split: Split
     step: int
+    bundle: BundleRecord
     task: str
     tags: tuple[str, ...]
 

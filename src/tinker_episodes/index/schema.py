@@ -60,9 +60,6 @@ attempts = Table(
     Column("token", String(64), nullable=False, unique=True),
     Column("start_step", Integer, nullable=False),
     Column("began_at", Float, nullable=False),
-    Column("bundle", String(200), nullable=False),
-    Column("bundle_version", String(200), nullable=False),
-    Column("bundle_hash", String(64), nullable=False),
     UniqueConstraint("run_id", "number"),
 )
 
@@ -76,6 +73,16 @@ run_groups = Table(
     UniqueConstraint("run_id", "split", "step"),
 )
 
+bundles = Table(
+    "bundles",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("version", String(200), nullable=False),
+    Column("content_hash", String(64), nullable=False),
+    UniqueConstraint("name", "version", "content_hash"),
+)
+
 groups = Table(
     "groups",
     metadata,
@@ -83,6 +90,7 @@ groups = Table(
     Column("key", String(64), nullable=False, unique=True),
     Column("attempt_id", Integer, ForeignKey("attempts.id"), nullable=False),
     Column("run_group_id", Integer, ForeignKey("run_groups.id"), nullable=False),
+    Column("bundle_id", Integer, ForeignKey("bundles.id"), nullable=False),
     Column("task", Text, nullable=False),
     Column("tags", Text, nullable=False),
     Index("groups_by_run_group", "run_group_id", "attempt_id"),
