@@ -25,6 +25,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, NoReturn, cast
 
 from jsonschema import Draft202012Validator
@@ -67,9 +68,17 @@ class Arguments:
         self._tool = tool
         self._schema = dict(schema)
         # jsonschema's own types are partly unknown; what is called of it is plain.
-        self._root: Any = Draft202012Validator(self._schema)
+        # With a registry of our own: the default one fetches what a schema refers to.
+        self._root: Any = Draft202012Validator(self._schema, registry=Registry[Any]())
         document = DRAFT202012.create_resource(dict(schema))
         self._references = Registry[Any]().with_resource("", document).resolver()
+        for reference in _references_in(schema):
+            try:
+                self._references.lookup(reference)
+            except Unresolvable as error:
+                raise DefinitionError(
+                    f"tool {tool!r}: its schema refers to {reference!r}, which is not in it"
+                ) from error
 
     def fit(self, written: Mapping[str, Any] | str, *, typed: bool) -> dict[str, Any]:
         """The arguments by the schema.
@@ -87,8 +96,8 @@ class Arguments:
             self._check(fitted)
         except RecursionError:
             raise ArgumentsError("the arguments are nested too deeply") from None
-        except Unresolvable as error:
-            raise DefinitionError(f"tool {self._tool!r}: {error}") from error
+        except OverflowError:  # jsonschema divides by `multipleOf` as floats
+            raise ArgumentsError("a number is too large") from None
         return fitted
 
     def _by_name(self, written: Mapping[str, Any] | str) -> Mapping[str, Any]:
@@ -103,7 +112,9 @@ class Arguments:
         schema = self._schema_of(name)
         if schema is None:
             return value
-        return self._of_text(value, schema) if not typed else self._of_json(value, schema, _DEEPEST)
+        if typed or not isinstance(value, str):
+            return self._of_json(value, schema, _DEEPEST)
+        return self._of_text(value, schema)
 
     def _schema_of(self, name: str) -> Schema | bool | None:
         properties = self._schema.get("properties", {})
@@ -116,7 +127,10 @@ class Arguments:
 
     def _of_text(self, text: str, schema: Schema | bool) -> Any:
         """The first reading of `text` that the schema takes; the text itself where none is."""
-        return next((v for v in self._readings(text, schema) if self._takes(schema, v)), text)
+        for value in self._readings(text, schema):
+            if self._takes(schema, value):
+                return value
+        return self._nearest(text, schema)
 
     def _readings(self, text: str, schema: Schema | bool) -> Iterator[Any]:
         resolved = self._resolved(schema)
@@ -131,6 +145,13 @@ class Arguments:
             yield bare
         yield from _scalars(bare)
         yield from self._containers(text, schema)
+
+    def _nearest(self, text: str, schema: Schema | bool) -> Any:
+        """What a text that does not fit was meant as, so that the error names the place inside."""
+        kinds = ("object", "array")
+        if any(_names_type(branch, kind) for branch in self._branches(schema) for kind in kinds):
+            return next(self._containers(text, schema), text)
+        return text
 
     def _containers(self, text: str, schema: Schema | bool) -> Iterator[Any]:
         decoded = _decoded(text)
@@ -221,6 +242,19 @@ class Arguments:
         )
 
 
+def _references_in(schema: Any) -> Iterator[str]:
+    """Every `$ref` of a schema."""
+    if isinstance(schema, Mapping):
+        for key, value in cast(Mapping[str, Any], schema).items():
+            if key == "$ref" and isinstance(value, str):
+                yield value
+            elif key not in ("enum", "const", "default", "examples"):
+                yield from _references_in(value)
+    elif isinstance(schema, list):
+        for item in cast(list[Any], schema):
+            yield from _references_in(item)
+
+
 def _names_type(schema: Schema, name: str) -> bool:
     kind = schema.get("type")
     return kind == name or (isinstance(kind, list) and name in cast(list[str], kind))
@@ -243,7 +277,9 @@ def _number(bare: str) -> int | float | None:
             return int(bare)
         if _NUMBER.match(bare):
             value = float(bare)
-            return int(value) if value.is_integer() and abs(value) < 2**53 else value
+            exact = Decimal(bare) if value.is_integer() else None
+            whole = exact is not None and exact == exact.to_integral_value()
+            return int(exact) if exact is not None and whole else value
     except (ValueError, OverflowError):
         return None
     return None

@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
@@ -204,7 +205,7 @@ class Episode:
             if self.environment.parallel_calls:
                 results = await _all([self._run(id, call) for id, call in pairs[:allowed]])
             else:
-                results = [await self._run(id, call) for id, call in pairs[:allowed]]
+                results = [(await self._run(id, call))() for id, call in pairs[:allowed]]
         for id, call in pairs[allowed:]:
             results.append(self._answer(id, call, _NOT_RUN_LIMIT, ran=False))
         return tuple(results)
@@ -217,6 +218,8 @@ class Episode:
             raise EpisodeClosed(f"episode {self.id} has no reply yet")
         async with self._failing():
             prompt = await self._guard("next_prompt", lambda: self.environment.next_prompt(reply))
+            if not isinstance(prompt, Prompt | None):  # pyright: ignore[reportUnnecessaryIsInstance] - an author may give text
+                raise EpisodeFailed(f"next_prompt gave {prompt!r}: a Prompt or None would be right")
             return None if prompt is None else await self._give(prompt)
 
     async def close(self, cut: Cut | None = None) -> Outcome:
@@ -231,11 +234,11 @@ class Episode:
             async with self._failing():
                 await self._settle_running()
                 scores = {name: await self._score(name) for name in self._scorers()}
+                changes = await self._guard("changes", self.environment.universe.changes)
         except asyncio.CancelledError:
             self.reason = "cancelled while it was scored"
             await self._finish(State.ABANDONED)
             raise
-        changes = self.environment.universe.changes()
         self.outcome = Outcome(scores, scores[self._reward].value, cut, self.counts, changes)
         await self._finish(State.CLOSED)
         return self.outcome
@@ -270,20 +273,22 @@ class Episode:
         self._calls += 1
         return f"call_{self._calls}"
 
-    async def _run(self, call_id: str, call: Call) -> CallResult:
+    async def _run(self, call_id: str, call: Call) -> Callable[[], CallResult]:
+        """Run one call. What it gives records the answer, so that the order is the reply's."""
         self._need(State.OPEN, "run_calls")
+        answer = partial(self._answer, call_id, call)
         if self.ended:
-            return self._answer(call_id, call, _NOT_RUN_ENDED, ran=False)
+            return partial(answer, _NOT_RUN_ENDED, ran=False)
         tool = self.prompt.tools.get(call.name)
         if tool is None:
             offered = ", ".join(self.prompt.tools) or "none"
             unknown = f"there is no tool {call.name[:80]!r}; there are: {offered}"
-            return self._answer(call_id, call, ToolOutput(f"Error: {unknown}", error=True))
+            return partial(answer, ToolOutput(f"Error: {unknown}", error=True))
         try:
             arguments = self._class.arguments[tool.name].fit(call.arguments, typed=call.typed)
         except ArgumentsError as error:
-            return self._answer(call_id, call, ToolOutput(f"Error: {error}", error=True))
-        return self._answer(call_id, call, await self._output(tool, arguments), arguments)
+            return partial(answer, ToolOutput(f"Error: {error}", error=True))
+        return partial(answer, await self._output(tool, arguments), arguments)
 
     async def _output(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
         """What a tool gives back; its `tool_errors` as an error that the model sees."""
@@ -417,10 +422,11 @@ def _message(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def _all(runs: Sequence[Coroutine[Any, Any, CallResult]]) -> list[CallResult]:
+async def _all(runs: Sequence[Coroutine[Any, Any, Callable[[], CallResult]]]) -> list[CallResult]:
     """Run at once and wait for all, also where one fails: none may go on in a closed episode."""
     done = await asyncio.gather(*runs, return_exceptions=True)
+    results = [answer() for answer in done if not isinstance(answer, BaseException)]
     failed = [result for result in done if isinstance(result, BaseException)]
     if failed:
         raise failed[0]
-    return [result for result in done if isinstance(result, CallResult)]
+    return results

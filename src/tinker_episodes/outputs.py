@@ -42,7 +42,7 @@ def as_output(result: object) -> ToolOutput:
         return _of_host_result(result)
     if isinstance(result, BaseModel):
         return ToolOutput(result.model_dump_json())
-    return ToolOutput(json.dumps(result, ensure_ascii=False))
+    return ToolOutput(json.dumps(result, ensure_ascii=False, allow_nan=False))
 
 
 def _all_parts(items: Sequence[object]) -> bool:

@@ -49,6 +49,8 @@ def scorers_of(environment: type) -> dict[str, str]:
         for name, member in vars(base).items():
             if getattr(member, _MARK, False):  # a mark that `scorer` sets on any callable
                 found[name] = name
+            elif member is None:
+                found.pop(name, None)
     return found
 
 

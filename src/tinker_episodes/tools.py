@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from tinker_episodes.errors import DefinitionError
+from tinker_episodes.errors import DefinitionError, EpisodeFailed
 from tinker_episodes.outputs import ToolOutput, as_output
 from tinker_episodes.signature import arguments_model, keywords, schema_of
 
@@ -141,6 +141,8 @@ def _method_tool(
     environment: type, attribute: str, method: Callable[..., Any], mark: _Mark
 ) -> Tool:
     where = f"tool {environment.__name__}.{attribute}"
+    if mark.blocking and inspect.iscoroutinefunction(method):
+        raise DefinitionError(f"{where} is async and says that it blocks: it is one or the other")
     model = None if mark.schema is not None else arguments_model(where, method)
     schema = mark.schema if model is None else schema_of(where, model)
     assert schema is not None
@@ -149,7 +151,7 @@ def _method_tool(
         given = dict(arguments) if model is None else keywords(model, arguments)
         bound = getattr(env, attribute)
         result = await (_in_thread(bound, given) if mark.blocking else _run(bound, given))
-        return as_output(result)
+        return _output(mark.name or attribute, result)
 
     return Tool(
         name=mark.name or attribute,
@@ -163,9 +165,17 @@ def _method_tool(
 
 def _host_tool(host: HostTool, bind: Callable[[Environment], Any]) -> Tool:
     async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
-        return as_output(await bind(env).run(_HostInput(dict(arguments))))
+        return _output(host.name, await bind(env).run(_HostInput(dict(arguments))))
 
     return Tool(host.name, inspect.cleandoc(host.description), dict(host.parameters_schema), call)
+
+
+def _output(name: str, result: Any) -> ToolOutput:
+    """What a tool gave back. A value that is no content is a bug, not one of its `tool_errors`."""
+    try:
+        return as_output(result)
+    except Exception as error:
+        raise EpisodeFailed(f"tool {name!r}: {error}") from error
 
 
 @dataclass(slots=True)

@@ -106,7 +106,8 @@ class Table(MutableMapping[Key, Any]):
         return self._own[key]
 
     def __setitem__(self, key: Key, value: Any) -> None:
-        self._own[key] = value
+        # A scanned record that is put in becomes the episode's own.
+        self._own[key] = thaw(value) if isinstance(value, ReadOnlyDict | ReadOnlyList) else value
 
     def __delitem__(self, key: Key) -> None:
         if key not in self:
@@ -184,7 +185,13 @@ class Universe(Mapping[str, Table]):
     def changes(self) -> tuple[Change, ...]:
         """What this episode changed, sorted by table and key."""
         found = (change for table in self._tables.values() for change in table.changes())
-        return tuple(sorted(found, key=lambda change: (change.table, str(change.key))))
+        return tuple(sorted(found, key=_place))
+
+
+def _place(change: Change) -> tuple[str, bool, int, str]:
+    """Where a change stands in a report: by table, an array's by index."""
+    at = change.key
+    return (change.table, isinstance(at, str), at if isinstance(at, int) else 0, str(at))
 
 
 class UniverseData:

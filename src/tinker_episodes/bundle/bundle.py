@@ -21,6 +21,7 @@ from tinker_episodes.universe import UniverseData
 
 ALL = "all"
 """The split of every task but those of held-out evals."""
+NAMED_ALL = "`all` is the split of all tasks; name it otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Bundle:
         self.reward = reward
         self.source = source
         listed = list(tasks)
-        problems = [*_repeated(listed), *_environment_problems(environment)]
+        problems = [*_repeated(listed), *environment_problems(environment)]
         typed = [] if problems else [_typed(task, environment, problems) for task in listed]
         self.tasks: Mapping[str, Task] = {task.id: task for task in typed}
         self.evals: Mapping[str, Eval] = dict(evals or {})
@@ -103,9 +104,7 @@ class Bundle:
     def _eval_problems(self, name: str, chosen: Eval) -> Iterator[Problem]:
         where = f"evals.{name}"
         if name == ALL:
-            yield Problem(
-                "bundle.toml", where, "`all` is the split of all tasks; name it otherwise"
-            )
+            yield Problem("bundle.toml", where, NAMED_ALL)
         if not chosen.tasks:
             yield Problem("bundle.toml", where, "it holds no task")
         for id in chosen.tasks:
@@ -148,7 +147,8 @@ def _repeated(tasks: Iterable[Task]) -> Iterator[Problem]:
         seen.add(task.id)
 
 
-def _environment_problems(environment: type[Environment]) -> Iterator[Problem]:
+def environment_problems(environment: type[Environment]) -> Iterator[Problem]:
+    """What is wrong with an environment class."""
     try:
         read_environment(environment)
     except DefinitionError as error:

@@ -69,7 +69,7 @@ def _in_code(name: str) -> Bundle:
     module_name, _, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:
         raise ConfigError(f"bundle {name!r}: {module_name} can't be imported: {error}") from error
     found = getattr(module, attribute, None)  # the name comes from the user's own configuration
     if not isinstance(found, Bundle):

@@ -26,7 +26,7 @@ def load_environment(folder: Path, name: str, report: Report) -> type[Environmen
     place = "" if own else "environment"
     try:
         module = _own_module(folder, module_name) if own else importlib.import_module(module_name)
-    except Exception as error:  # noqa: BLE001 - runs the author's code
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - runs the author's code
         report(where, place, _import_fault(module_name, own, error, file))
         return None
     found = getattr(module, class_name, None)  # the name comes from the bundle's author
@@ -48,7 +48,7 @@ def _own_module(folder: Path, name: str) -> types.ModuleType:
     return importlib.import_module(f"{package}.{name}")
 
 
-def _import_fault(name: str, own: bool, error: Exception, file: Path) -> str:
+def _import_fault(name: str, own: bool, error: BaseException, file: Path) -> str:
     if not own and isinstance(error, ModuleNotFoundError) and error.name == name.split(".")[0]:
         return f"there is neither a file {file.name} in the bundle nor a module {name!r}"
     if isinstance(error, SyntaxError):
@@ -58,7 +58,7 @@ def _import_fault(name: str, own: bool, error: Exception, file: Path) -> str:
     return f"{where}importing it raised {type(error).__name__}: {error}"
 
 
-def _line_of(error: Exception, file: Path) -> int | None:
+def _line_of(error: BaseException, file: Path) -> int | None:
     """The line of the bundle's file that raised."""
     line, trace = None, error.__traceback__
     while trace is not None:

@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tinker_episodes.bundle.bundle import Bundle, Eval, params_faults, params_of
+from tinker_episodes.bundle.bundle import (
+    ALL,
+    NAMED_ALL,
+    Bundle,
+    Eval,
+    environment_problems,
+    params_faults,
+    params_of,
+)
 from tinker_episodes.bundle.format import BundleFormat, EvalFormat, TaskFormat, faults
 from tinker_episodes.bundle.loading import load_environment
 from tinker_episodes.environment import Environment
@@ -21,6 +29,8 @@ from tinker_episodes.task import Task
 from tinker_episodes.universe import UniverseData
 
 Model = TypeVar("Model", bound=BaseModel)
+_UNREAD: Any = object()
+"""What a text that can't be parsed gives: `null` is a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +101,10 @@ def _late_problems(
     form: BundleFormat, tasks: list[Task], environment: type[Environment] | None
 ) -> tuple[Problem, ...]:
     """What only the whole bundle shows, reported beside the faults that were found in its files."""
-    if environment is None or not tasks:
+    if environment is None:
         return ()
+    if not tasks:
+        return tuple(environment_problems(environment))
     try:
         Bundle(name=form.name, environment=environment, tasks=tasks, reward=form.reward)
     except BundleError as error:
@@ -123,7 +135,7 @@ def _parsed(reader: _Reader, file: Path, parse: Callable[[str], Any], place: str
         reader.report(file, place, f"it is not TOML: {error}")
     except (ValueError, RecursionError) as error:
         reader.report(file, place, f"it can't be read: {error}")
-    return None
+    return _UNREAD
 
 
 def _modelled(
@@ -146,19 +158,19 @@ def _read_form(reader: _Reader) -> BundleFormat | None:
         reader.report("bundle.toml", "", "it is not there; a bundle is a folder with a bundle.toml")
         return None
     text = _text(reader, file)
-    value = None if text is None else _parsed(reader, file, tomllib.loads, "", text)
-    return None if value is None else _modelled(reader, file, "", BundleFormat, value)
+    value = _UNREAD if text is None else _parsed(reader, file, tomllib.loads, "", text)
+    return None if value is _UNREAD else _modelled(reader, file, "", BundleFormat, value)
 
 
 def _read_universe(reader: _Reader) -> UniverseData | None:
     tables: dict[str, Any] = {}
     for file in sorted((reader.folder / "universe").glob("*.json")):
         text = _text(reader, file)
-        value = None if text is None else _parsed(reader, file, json.loads, "", text)
-        if value is not None and not isinstance(value, dict | list):
-            reader.report(file, "", "an object or an array would be right")
-        elif value is not None:
+        value = _UNREAD if text is None else _parsed(reader, file, json.loads, "", text)
+        if isinstance(value, dict | list):
             tables[file.stem] = value
+        elif value is not _UNREAD:
+            reader.report(file, "", "an object or an array would be right")
     return None if reader.problems else UniverseData(tables)
 
 
@@ -181,7 +193,7 @@ def _read_task_file(reader: _Reader, file: Path) -> Iterator[_Placed]:
         return
     name = file.relative_to(reader.folder).as_posix()
     for place, value in _task_values(reader, file, text):
-        form = None if value is None else _modelled(reader, file, place, TaskFormat, value)
+        form = None if value is _UNREAD else _modelled(reader, file, place, TaskFormat, value)
         if form is not None:
             yield _Placed(form.to_task(), name, place)
 
@@ -200,7 +212,7 @@ def _task_values(reader: _Reader, file: Path, text: str) -> Iterator[tuple[str, 
 def _distinct(
     reader: _Reader, placed: list[_Placed], environment: type[Environment] | None
 ) -> list[Task]:
-    """The tasks, each id once, with params by the environment's model."""
+    """The tasks whose params fit the environment's model, each id once."""
     first: dict[str, _Placed] = {}
     for item in placed:
         before = first.setdefault(item.task.id, item)
@@ -209,18 +221,23 @@ def _distinct(
             reader.report(
                 item.file, item.place, f"the id {item.task.id!r} stands in {where} already"
             )
-    if environment is not None and environment.Params is not None:
-        for item in first.values():
-            _check_params(reader, item, environment.Params)
-    return [item.task for item in first.values()]
+    if environment is None or environment.Params is None:
+        return [item.task for item in first.values()]
+    model = environment.Params
+    return [item.task for item in first.values() if _params_fit(reader, item, model)]
 
 
-def _check_params(reader: _Reader, item: _Placed, model: type[BaseModel]) -> None:
+def _params_fit(reader: _Reader, item: _Placed, model: type[BaseModel]) -> bool:
     try:
         params_of(model, item.task.params)
     except ValidationError as error:
         for fault in params_faults(error):
             reader.report(item.file, item.place, fault)
+        return False
+    except Exception as error:  # noqa: BLE001 - runs the author's validators
+        reader.report(item.file, item.place, f"params: checking them raised {error!r}")
+        return False
+    return True
 
 
 def _read_eval(reader: _Reader, name: str, form: EvalFormat, placed: list[_Placed]) -> Eval:
@@ -232,13 +249,19 @@ def _read_eval(reader: _Reader, name: str, form: EvalFormat, placed: list[_Place
     else:
         chosen = _of_ids(reader, where, form.tasks or (), placed)
     left = [task.id for task in chosen if not set(form.without_tags) & set(task.tags)]
+    if name == ALL:
+        reader.report("bundle.toml", where, NAMED_ALL)
     if not left and not reader.problems:
         reader.report("bundle.toml", where, "it holds no task")
     return Eval(tuple(left), held_out=form.held_out)
 
 
 def _of_file(reader: _Reader, where: str, file: str, placed: list[_Placed]) -> list[Task]:
-    target = (reader.folder / file).resolve()
+    try:
+        target = (reader.folder / file).resolve()
+    except (ValueError, OSError, RuntimeError) as error:
+        reader.report("bundle.toml", where, f"the file {file!r} can't be found: {error}")
+        return []
     if not target.is_relative_to(reader.folder):
         reader.report("bundle.toml", where, f"the file {file!r} is outside of the bundle")
         return []

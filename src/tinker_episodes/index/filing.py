@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import zstandard
 from sqlalchemy import Connection, bindparam, func, select, update
@@ -247,7 +247,19 @@ def storable(text: str) -> str:
 
 def as_json(value: Any) -> str:
     """JSON in ASCII, so that any text comes back as it was; what JSON lacks, as its `str`."""
-    return json.dumps(value, default=str)
+    try:
+        return json.dumps(value, default=str)
+    except TypeError:  # a key that JSON lacks
+        return json.dumps(_with_text_keys(value), default=str)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return {str(key): _with_text_keys(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(item) for item in cast(Sequence[Any], value)]
+    return value
 
 
 def packed(transcript: Mapping[str, Any]) -> bytes:

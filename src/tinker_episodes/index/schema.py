@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,7 @@ summaries = Table(
 def default_url(log_path: str | Path) -> str:
     """Beside the log path: runs of one folder share one index."""
     folder = Path(log_path).expanduser().absolute().parent
-    return f"sqlite:///{folder / 'episodes.db'}"
+    return URL.create("sqlite", database=str(folder / "episodes.db")).render_as_string()
 
 
 def open_index(url: str, *, create: bool) -> Engine:
@@ -239,8 +240,22 @@ def _read_only(file: Path) -> sqlite3.Connection:
 
 def _on_connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # transactions are begun by _on_begin
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    _switch_to_wal(connection)
+    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _switch_to_wal(connection: Any) -> None:
+    """SQLite fails this switch at once, without its timeout, where another process writes."""
+    until = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _on_begin(connection: Any) -> None:

@@ -87,27 +87,30 @@ class IndexWriter:
         """
         with self._lock:
             thread, self._thread = self._thread, None
+            if thread is not None:
+                self._jobs.put(None)
         if thread is not None:
-            self._jobs.put(None)
             thread.join()
 
     def _submit(self, write: Write) -> concurrent.futures.Future[None]:
         job = _Job(write, concurrent.futures.Future())
+        job.done.set_running_or_notify_cancel()  # from now on: who stops waiting cancels nothing
         with self._lock:
             if self._thread is None:
+                self._jobs = queue.SimpleQueue()
                 self._thread = threading.Thread(
-                    target=self._work, name="tinker-episodes-index", daemon=True
+                    target=self._work, args=(self._jobs,), name="tinker-episodes-index", daemon=True
                 )
                 self._thread.start()
             self._jobs.put(job)
         return job.done
 
-    def _work(self) -> None:
+    def _work(self, waiting: queue.SimpleQueue[_Job | None]) -> None:
         engine: Engine | None = None
         ids = Ids()
         ending = False
         while not ending:
-            jobs, ending = self._gather()
+            jobs, ending = _gather(waiting)
             try:
                 engine = engine or open_index(self.url, create=True)
                 self._commit(engine, ids, jobs)
@@ -116,20 +119,6 @@ class IndexWriter:
                 self._fail(jobs, error)
         if engine is not None:
             engine.dispose()
-
-    def _gather(self) -> tuple[list[_Job], bool]:
-        """The jobs that wait, at least one, and whether the writer is to end after them."""
-        jobs: list[_Job] = []
-        item = self._jobs.get()
-        while item is not None:
-            jobs.append(item)
-            if len(jobs) == _BATCH:
-                return jobs, False
-            try:
-                item = self._jobs.get_nowait()
-            except queue.Empty:
-                return jobs, False
-        return jobs, True
 
     def _commit(self, engine: Engine, ids: Ids, jobs: list[_Job]) -> None:
         try:
@@ -175,6 +164,21 @@ class IndexWriter:
             logger.error("%s", error)
         for job in jobs:
             job.done.set_exception(error)
+
+
+def _gather(waiting: queue.SimpleQueue[_Job | None]) -> tuple[list[_Job], bool]:
+    """The jobs that wait, at least one, and whether the writer is to end after them."""
+    jobs: list[_Job] = []
+    item = waiting.get()
+    while item is not None:
+        jobs.append(item)
+        if len(jobs) == _BATCH:
+            return jobs, False
+        try:
+            item = waiting.get_nowait()
+        except queue.Empty:
+            return jobs, False
+    return jobs, True
 
 
 def _as_fault(url: str, error: Exception) -> RunIndexError:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from tinker_episodes import Call, CallResult, Image, Message, Text, Thinking
+from tinker_episodes.message import MalformedCall
+from tinker_episodes.transcript import Answered, Entry, Prompted, Replied, Told, Transcript
+
+ODD = "a\ud800b\0é\u2028"
+
+
+def _json(entry: Entry) -> Any:
+    transcript = Transcript()
+    transcript.add(entry)
+    written = transcript.to_json()
+    assert json.loads(json.dumps(written)) == written
+    return written[0]
+
+
+def test_a_prompt_names_its_system_prompt_and_tools() -> None:
+    assert _json(Prompted("Go.", ODD, ("a", "b"))) == {
+        "kind": "prompt",
+        "text": "Go.",
+        "system_prompt": ODD,
+        "tools": ["a", "b"],
+    }
+
+
+def test_a_reply_keeps_calls_as_they_were_written() -> None:
+    calls = (Call("f", {"x": "05"}, typed=False, id="c1"), Call("g", "[1", id=None))
+    assert _json(Replied(Message("assistant", ODD, calls))) == {
+        "kind": "reply",
+        "content": ODD,
+        "calls": [
+            {"name": "f", "id": "c1", "written": {"x": "05"}, "typed": False},
+            {"name": "g", "id": None, "written": "[1", "typed": True},
+        ],
+        "malformed": [],
+    }
+
+
+def test_a_reply_keeps_what_meant_to_be_a_call() -> None:
+    message = Message("assistant", "", malformed=(MalformedCall("<tool_call>", "not closed"),))
+    assert _json(Replied(message))["malformed"] == [{"text": "<tool_call>", "error": "not closed"}]
+
+
+def test_an_answer_has_the_arguments_as_the_tool_got_them() -> None:
+    answered = Answered(Call("f", {"x": "5"}), {"x": 5}, CallResult("call_1", "f", "ok"))
+    assert _json(answered) == {
+        "kind": "result",
+        "call_id": "call_1",
+        "name": "f",
+        "arguments": {"x": 5},
+        "content": "ok",
+        "error": False,
+    }
+
+
+def test_an_answer_of_a_call_that_did_not_run_has_no_arguments() -> None:
+    answered = Answered(Call("f", {}), None, CallResult("call_1", "f", "no", error=True))
+    assert (_json(answered)["arguments"], _json(answered)["error"]) == (None, True)
+
+
+def test_a_note_is_its_text() -> None:
+    assert _json(Told(ODD)) == {"kind": "note", "text": ODD}
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\xff\x89PNG"])
+def test_an_image_comes_back_from_its_base64(data: bytes) -> None:
+    content = (Text(ODD), Thinking("t"), Image(data, "image/png"))
+    written = _json(Replied(Message("assistant", content)))["content"]
+    assert written[:2] == [{"type": "text", "text": ODD}, {"type": "thinking", "thinking": "t"}]
+    assert written[2]["media_type"] == "image/png"
+    assert base64.b64decode(written[2]["data"]) == data
+
+
+def test_entries_stand_in_their_order() -> None:
+    transcript = Transcript()
+    for text in ("one", "two"):
+        transcript.add(Told(text))
+    assert [entry["text"] for entry in transcript.to_json()] == ["one", "two"]
