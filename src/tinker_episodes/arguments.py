@@ -238,8 +238,17 @@ class Arguments:
             )
         raise ArgumentsError(
             f"argument {path!r} is {_shown(error.instance)}, "
-            f"which does not fit {_shown(error.schema)}"
+            f"which does not fit {_shown(_rules(error.schema))}"
         )
+
+
+def _rules(schema: Any) -> Any:
+    """A schema without what it only tells the reader."""
+    told = ("title", "description", "default", "examples")
+    if not isinstance(schema, Mapping):
+        return schema
+    items = cast(Mapping[str, Any], schema).items()
+    return {key: value for key, value in items if key not in told}
 
 
 def _references_in(schema: Any) -> Iterator[str]:

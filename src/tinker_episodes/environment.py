@@ -15,12 +15,13 @@ class NumberSearch(Environment):
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from tinker_episodes.arguments import Arguments
-from tinker_episodes.errors import DefinitionError, ToolError
+from tinker_episodes.errors import ConfigError, DefinitionError, ToolError
 from tinker_episodes.message import Message
 from tinker_episodes.scoring import scorers_of
 from tinker_episodes.task import Prompt, Task
@@ -112,6 +113,20 @@ class EnvironmentClass:
     def make(self, task: Task, data: UniverseData) -> Environment:
         """A new instance for one episode."""
         return self.environment(task, Universe(data))
+
+    def typed(self, task: Task) -> Task:
+        """The task with its params as the class's `Params`.
+
+        Raises:
+            ConfigError: they do not fit.
+        """
+        model = self.environment.Params
+        if model is None or isinstance(task.params, model):
+            return task
+        try:
+            return replace(task, params=model.model_validate(task.params))
+        except ValidationError as error:
+            raise ConfigError(f"the params of task {task.id!r} do not fit: {error}") from error
 
 
 _read: dict[type[Environment], EnvironmentClass] = {}

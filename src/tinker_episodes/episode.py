@@ -120,10 +120,12 @@ class Episode:
 
         Raises:
             DefinitionError: an environment class that can't work.
-            ConfigError: no scorer is named where there are several, or one that the task lacks.
+            ConfigError: params that do not fit; no scorer is named where there are several, or
+                one that the task lacks.
         """
         self.id = uuid.uuid4().hex
-        self.task = task
+        self._class: EnvironmentClass = read_environment(environment)
+        self.task = self._class.typed(task)
         self.state = State.NEW
         self.counts = Counts()
         self.transcript = Transcript()
@@ -132,7 +134,6 @@ class Episode:
         self.opened_at: float | None = None
         self.closed_at: float | None = None
         self.outcome: Outcome | None = None
-        self._class: EnvironmentClass = read_environment(environment)
         self._data = data or UniverseData()
         self._reward = reward_scorer(self._class.scorers, task, reward)
         self._environment: Environment | None = None

@@ -14,7 +14,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
 from tinker_episodes.errors import DefinitionError, EpisodeFailed
 from tinker_episodes.outputs import ToolOutput, as_output
@@ -106,15 +106,22 @@ def tools_of(environment: type[Environment]) -> dict[str, Tool]:
     """The tools of an environment class by name: its methods in the order of definition, then
     `extra_tools`.
 
+    An override of a tool is that tool, marked again or not; None in its place takes it away.
+
     Raises:
         DefinitionError: a signature that gives no schema, or two tools of one name.
     """
     members: dict[str, object] = {}
+    marks: dict[str, _Mark] = {}
     for base in reversed(environment.__mro__):
         members.update(vars(base))
+        for attribute, member in vars(base).items():
+            mark = getattr(member, _MARK, None)  # a mark that `tool` sets on any callable
+            if isinstance(mark, _Mark):
+                marks[attribute] = mark
     found: dict[str, Tool] = {}
     for attribute, member in members.items():
-        made = _tool_of_member(environment, attribute, member)
+        made = _tool_of_member(environment, attribute, member, marks.get(attribute))
         if made is not None:
             _add(found, made, environment)
     for extra in environment.extra_tools:
@@ -128,10 +135,11 @@ def _add(found: dict[str, Tool], made: Tool, environment: type) -> None:
     found[made.name] = made
 
 
-def _tool_of_member(environment: type, attribute: str, member: object) -> Tool | None:
-    mark = getattr(member, _MARK, None)  # a mark that `tool` sets on any callable
-    if isinstance(mark, _Mark):
-        return _method_tool(environment, attribute, cast(Callable[..., Any], member), mark)
+def _tool_of_member(
+    environment: type, attribute: str, member: object, mark: _Mark | None
+) -> Tool | None:
+    if mark is not None and callable(member):
+        return _method_tool(environment, attribute, member, mark)
     if isinstance(member, HostTool) and not isinstance(member, type):
         return _host_tool(member, lambda env: getattr(env, attribute))
     return None

@@ -457,3 +457,19 @@ def test_several_scorers_need_a_reward_before_the_episode_opens() -> None:
 
     with pytest.raises(ConfigError, match=r"several scorers \(counted, other\)"):
         Episode(Env, TASK)
+
+
+def test_params_without_a_bundle_are_the_environments_model() -> None:
+    class Window(BaseModel):
+        low: int
+
+    class Typed(Environment):
+        Params = Window
+
+        @scorer
+        def always(self) -> int:
+            return 1
+
+    assert Episode(Typed, Task.of("a", "Go.", low="3")).task.params == Window(low=3)
+    with pytest.raises(ConfigError, match="params of task 'b' do not fit"):
+        Episode(Typed, Task.of("b", "Go.", low="x"))

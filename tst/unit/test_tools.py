@@ -316,3 +316,21 @@ def test_a_tool_says_whether_it_may_return_images(returns: Any, images: bool) ->
 
 def test_a_scorer_is_no_tool() -> None:
     assert tools_of(Base) == {}
+
+
+def test_an_override_without_a_mark_is_still_the_tool() -> None:
+    class Base(Environment):
+        @tool(name="look", description="Look.")
+        def find(self, word: str) -> str:
+            return word
+
+        @scorer
+        def always(self) -> int:
+            return 1
+
+    class Child(Base):
+        def find(self, word: str, *, times: int = 1) -> str:
+            return word * times
+
+    made = tools_of(Child)["look"]
+    assert made.description == "Look." and set(made.schema["properties"]) == {"word", "times"}
