@@ -134,3 +134,14 @@ async def test_cost_of_a_step_does_not_grow_with_the_tokens_before(models: dict[
     last, before = script.shown[-1].chunks, script.shown[-2].chunks
     assert all(a is b for a, b in zip(last, before, strict=False))
     assert len(trajectory_to_data(trajectory, 1.0)) == 1
+
+
+async def test_rollouts_of_a_task_share_their_opening_prompt(models: dict[str, str]) -> None:
+    rendering = rendering_for(models, "qwen3_instruct")
+    envs = [EpisodeEnv(environment=Counter, task=TWO, renderer=rendering) for _ in range(2)]
+    other = EpisodeEnv(environment=Counter, task=Task.of("o", "other"), renderer=rendering)
+    first, second, third = [(await env.initial_observation()) for env in (*envs, other)]
+    assert isinstance(first, tuple) and isinstance(second, tuple) and isinstance(third, tuple)
+    assert first[0] is second[0] and third[0].to_ints() != first[0].to_ints()
+    for env in (*envs, other):
+        await env.ending.drop("over")

@@ -35,7 +35,8 @@ class Observations:
 
     async def start(self, messages: Sequence[Message]) -> tinker.ModelInput:
         """The observation of a conversation that begins."""
-        return await self._render(list(messages))
+        self._last = await self._rendering.opening(list(messages))
+        return self._last
 
     async def anew(self, messages: Sequence[Message]) -> tinker.ModelInput:
         """The observation of a conversation whose past changed: other instructions, a reply that

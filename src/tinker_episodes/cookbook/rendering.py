@@ -16,15 +16,18 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import tinker
 from tinker_cookbook.completers import StopCondition
 from tinker_cookbook.exceptions import RendererError
-from tinker_cookbook.renderers import Renderer, ToolSpec, get_renderer
+from tinker_cookbook.renderers import Message, Renderer, ToolSpec, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from tinker_episodes.errors import ConfigError
 
 T = TypeVar("T")
 
+_OPENINGS = 256
+"""Opening prompts that are kept, the oldest dropped first."""
 LONG = 4_000
 """Characters or tokens from which work is done in a thread: about a millisecond of tokenizing."""
 
@@ -54,6 +57,7 @@ class Rendering:
             self._lock = _locks.setdefault(renderer, threading.Lock())
         with self._lock:
             self.stop: StopCondition = renderer.get_stop_sequences()
+        self._openings: dict[str, tinker.ModelInput] = {}
 
     async def run(self, work: Callable[[Renderer], T], *, size: int) -> T:
         """Run `work` with the renderer.
@@ -67,6 +71,17 @@ class Rendering:
             finally:
                 self._lock.release()
         return await asyncio.to_thread(self._locked, work)
+
+    async def opening(self, messages: list[Message]) -> tinker.ModelInput:
+        """The prompt of a conversation that begins: rendered once for all rollouts of a task."""
+        key = repr(messages)
+        known = self._openings.get(key)
+        if known is None:
+            known = await self.run(lambda r: r.build_generation_prompt(messages), size=len(key))
+            self._openings[key] = known
+            while len(self._openings) > _OPENINGS:
+                self._openings.pop(next(iter(self._openings)), None)
+        return known
 
     def _locked(self, work: Callable[[Renderer], T]) -> T:
         with self._lock:
