@@ -1,7 +1,9 @@
-"""What goes wrong: `ApiError` is an answer to a request, `LoopbackError` a server that can't start."""
+"""What goes wrong: `ApiError` answers a request, `LoopbackError` is a server that can't start."""
+
+from tinker_episodes.errors import EpisodesError
 
 
-class LoopbackError(RuntimeError):
+class LoopbackError(EpisodesError, RuntimeError):
     """The server can't start; the message is one line for a person."""
 
 

@@ -30,6 +30,11 @@ class Shape:
     def head_width(self) -> int:
         return self.width // self.heads
 
+    @property
+    def floats_a_token(self) -> int:
+        """Numbers that the cache holds of each token."""
+        return 2 * self.layers * self.width
+
 
 @dataclass(slots=True)
 class Cache:
@@ -166,6 +171,7 @@ def _rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=8)
+@torch.inference_mode(False)  # the table serves training too, whoever asks for it first
 def _angles(head_width: int) -> Tensor:
     """Cosines and sines [2, position, head width / 2] of the rotary embedding."""
     half = head_width // 2

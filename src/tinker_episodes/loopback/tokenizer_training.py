@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# tokenizers has no types for what its Rust part defines.
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 END_OF_MESSAGE = "<|im_end|>"
@@ -94,12 +96,53 @@ def _write(tokenizer: Tokenizer, folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")
 
 
-_DOCUMENTED = (
-    "argparse asyncio builtins collections contextlib csv datetime decimal difflib email enum "
-    "fractions functools heapq html http inspect itertools json logging math operator os pathlib "
-    "pickle queue random re shutil socket sqlite3 statistics string subprocess tempfile textwrap "
-    "threading time types typing unittest urllib.parse urllib.request uuid zipfile"
-).split()
+_DOCUMENTED = [
+    "argparse",
+    "asyncio",
+    "builtins",
+    "collections",
+    "contextlib",
+    "csv",
+    "datetime",
+    "decimal",
+    "difflib",
+    "email",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "html",
+    "http",
+    "inspect",
+    "itertools",
+    "json",
+    "logging",
+    "math",
+    "operator",
+    "os",
+    "pathlib",
+    "pickle",
+    "queue",
+    "random",
+    "re",
+    "shutil",
+    "socket",
+    "sqlite3",
+    "statistics",
+    "string",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "time",
+    "types",
+    "typing",
+    "unittest",
+    "urllib.parse",
+    "urllib.request",
+    "uuid",
+    "zipfile",
+]
 
 
 def _shipped_texts() -> Iterator[str]:
@@ -116,9 +159,10 @@ def _shipped_texts() -> Iterator[str]:
 
 
 def _chats() -> Iterator[str]:
+    nouns = ("order", "item", "number", "user", "product", "address")
     kinds = ("string", "integer", "number", "boolean", "array", "object")
     for verb in ("get", "find", "list", "update", "cancel", "return", "search", "guess"):
-        for kind, noun in zip(kinds, ("order", "item", "number", "user", "product", "address")):
+        for kind, noun in zip(kinds, nouns, strict=True):
             value = {"type": kind, "description": f"The {noun} to {verb}"}
             schema = {"type": "object", "properties": {f"{noun}_id": value}, "required": [noun]}
             function = {"name": f"{verb}_{noun}", "description": f"{verb} a {noun}"}

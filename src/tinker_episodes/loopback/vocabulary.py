@@ -1,13 +1,12 @@
 """What the server knows of a tokenizer: its size, its end token and the bytes of every token.
 
-It reads the tokenizer's files with `tokenizers` alone; text stays the client's business.
+It reads the tokenizer's files as JSON; turning text into tokens stays the client's business.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-
-from tokenizers import Tokenizer, pre_tokenizers
+from typing import Any
 
 from tinker_episodes.loopback.errors import LoopbackError
 
@@ -25,21 +24,30 @@ class Vocabulary:
 
 def read_vocabulary(folder: Path) -> Vocabulary:
     """The vocabulary of the fast tokenizer in `folder`."""
-    file = folder / "tokenizer.json"
     try:
-        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
         settings = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
-    except Exception as error:  # noqa: BLE001  # tokenizers raises bare Exception for a bad file
-        raise LoopbackError(f"{folder} holds no readable fast tokenizer: {error}") from error
-    tokens = tokenizer.get_vocab(with_added_tokens=True)
-    added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    texts = [b""] * (max(tokens.values()) + 1)
-    for token, index in tokens.items():
-        texts[index] = token.encode() if token in added else _byte_level(token)
-    return Vocabulary(len(texts), tokens.get(_end_token(settings)), tuple(texts))
+        return _vocabulary(tokenizer, settings)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise LoopbackError(
+            f"{folder} has no readable tokenizer.json and tokenizer_config.json of a byte-level "
+            f"BPE tokenizer: {type(error).__name__}: {error}"
+        ) from error
 
 
-def _end_token(settings: dict[str, object]) -> str:
+def _vocabulary(tokenizer: dict[str, Any], settings: dict[str, Any]) -> Vocabulary:
+    learnt: dict[str, int] = tokenizer["model"]["vocab"]
+    added: dict[str, int] = {item["content"]: item["id"] for item in tokenizer["added_tokens"]}
+    ids = learnt | added
+    texts = [b""] * (max(ids.values()) + 1)
+    for token, index in learnt.items():
+        texts[index] = _byte_level(token)
+    for token, index in added.items():
+        texts[index] = token.encode()
+    return Vocabulary(len(texts), ids.get(_end_token(settings)), tuple(texts))
+
+
+def _end_token(settings: dict[str, Any]) -> str:
     """transformers writes a special token as its text, or as an object with its settings."""
     match settings.get("eos_token"):
         case str(token) | {"content": str(token)}:
@@ -60,9 +68,7 @@ def _byte_alphabet() -> dict[str, int]:
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}
-    alphabet.update({chr(256 + place): byte for place, byte in enumerate(others)})
-    assert set(alphabet) == set(pre_tokenizers.ByteLevel.alphabet())
-    return alphabet
+    return alphabet | {chr(256 + place): byte for place, byte in enumerate(others)}
 
 
 _BYTES = _byte_alphabet()

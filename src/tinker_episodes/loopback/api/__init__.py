@@ -1,0 +1,1 @@
+"""The HTTP endpoints, by what they are about. Each handler reads, asks the backend, and answers."""
