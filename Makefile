@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP) ## train a tiny model on number_search, here, with no key
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo/demo.py
 
 test: unit-test tinker-test loopback-test examples-test wheel-test ## run every test
 
@@ -49,6 +49,9 @@ lint: $(STAMP) ## ruff: format and lint
 
 type: $(STAMP) ## pyright, strict, on src
 	$(BIN)/pyright
+
+bench: $(STAMP) ## speed and memory, as ratios within one run
+	for bench in tst/bench/*_bench.py; do $(BIN)/python $$bench; done
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

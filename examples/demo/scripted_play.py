@@ -56,6 +56,15 @@ class Guesser(TokenCompleter):
         return (low + high) // 2
 
 
+async def example_texts(bundle: Bundle, rendering: Rendering) -> list[str]:
+    """Scripted play as text: what a tokenizer learns from."""
+    data = await scripted_data(
+        bundle, bundle.split("all"), rendering, episodes=200, perfect=0.5, rng=random.Random(0)
+    )
+    tokenizer = rendering.renderer.tokenizer
+    return [tokenizer.decode(datum.model_input.to_ints()) for datum in data]
+
+
 async def scripted_data(
     bundle: Bundle,
     tasks: Sequence[Task],

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +12,7 @@ from tinker_episodes.errors import ConfigError, RunIndexError
 from tinker_episodes.index.names import run_group_name
 from tinker_episodes.index.reading import IndexReader, RunRow, StepRow
 from tinker_episodes.index.schema import default_url
+from tinker_episodes.wording import entry_lines, visible
 
 
 def print_runs(path: str) -> int:
@@ -78,7 +76,8 @@ def print_rollout(key: str, index: str) -> int:
         text = f"score {score['name']} {_number(score['value'])}  {score['explanation']}"
         console.print(Text(visible(text)))
     for entry in (reader.transcript(rollout["key"]) or {}).get("entries", []):
-        _print_entry(console, entry)
+        for line in entry_lines(entry):
+            console.print(line)
     return 0
 
 
@@ -134,53 +133,6 @@ def _step_cells(run: str, step: StepRow) -> list[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def visible(text: str) -> str:
-    """Text with control characters written out: what a model says must not steer a terminal."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
-
-
-# ---------------------------------------------------------------- a transcript
-
-
-def _print_entry(console: Console, entry: Mapping[str, Any]) -> None:
-    kind = entry["kind"]
-    if kind == "prompt":
-        if entry["system_prompt"]:
-            _say(console, "system", "dim", entry["system_prompt"])
-        _say(console, "prompt", "cyan", entry["text"])
-    elif kind == "reply":
-        _say(console, "model", "green", _words(entry["content"]))
-        for call in entry["calls"]:
-            _say(console, "calls", "magenta", f"{call['name']} {json.dumps(call['written'])}")
-        for bad in entry["malformed"]:
-            _say(console, "broken", "red", bad["error"])
-    elif kind == "result":
-        _say(console, "result", "red" if entry["error"] else "blue", _words(entry["content"]))
-    else:
-        _say(console, "note", "yellow", entry["text"])
-
-
-def _say(console: Console, who: str, style: str, text: str) -> None:
-    if text:
-        line = Text(f"{who:>7}  ", style=style)
-        line.append(visible(text).replace("\n", "\n         "), style="default")
-        console.print(line)
-
-
-def _words(content: str | list[Mapping[str, str]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(_part_words(part) for part in content)
-
-
-def _part_words(part: Mapping[str, str]) -> str:
-    if part["type"] == "image":
-        return f"[image {part['media_type']}]"
-    return part.get("text") or f"<think>{part.get('thinking', '')}</think>"
 
 
 def _console() -> Console:

@@ -1,5 +1,4 @@
-"""The data that environments start from: shared, never written, seen by each episode through a
-copy-on-access view.
+"""The data that environments start from: shared, never written, copied record by record on access.
 
 order = self.universe["orders"]["#W1"]      # this episode's own copy, from now on
 for order in self.universe["orders"].values(): ...   # read-only, nothing is copied

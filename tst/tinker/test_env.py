@@ -242,9 +242,8 @@ async def test_end_that_the_env_was_not_told_is_learnt_from_the_task(rendering: 
     limits = RolloutLimits(max_turns=1)  # the runner's, unknown to the env
     script = Script(rendering, [call("add")] * 3)
     trajectory = await asyncio.create_task(run_rollout(script, env, limits=limits))
-    await env.ending.settle(trajectory.stop_reason)
-    assert env.episode.outcome is not None
-    assert env.episode.outcome.cut is Cut.MAX_TURNS and env.episode.outcome.reward == 0.1
+    outcome = await env.settle(trajectory)
+    assert outcome.cut is Cut.MAX_TURNS and outcome.reward == 0.1
     assert not env.paid and slots.taken == 0
 
 
@@ -257,9 +256,7 @@ async def test_second_rollout_in_a_task_ends_the_first(rendering: Rendering) -> 
         script = Script(rendering, [call("add")] * 3)
         trajectories.append(await run_rollout(script, env, limits=limits))
     for env, trajectory in zip((first, second), trajectories, strict=True):
-        await env.ending.settle(trajectory.stop_reason)
-        assert env.episode.outcome is not None
-        assert env.episode.outcome.cut is Cut.MAX_TURNS
+        assert (await env.settle(trajectory)).cut is Cut.MAX_TURNS
     assert slots.taken == 0
 
 

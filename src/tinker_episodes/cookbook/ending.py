@@ -20,7 +20,7 @@ from tinker_cookbook.rl.types import Trajectory
 
 from tinker_episodes.cookbook.limits import cut_of
 from tinker_episodes.cookbook.slots import Slot, Slots
-from tinker_episodes.episode import State
+from tinker_episodes.episode import Outcome, State
 from tinker_episodes.errors import EpisodeClosed, EpisodeFailed
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Ending:
         if task is not None:
             before = _live.get(task)
             if before is not None:
+                task.remove_done_callback(before._on_done)  # or a long task would keep them all
                 await before.lapse()
             _live[task] = self
             task.add_done_callback(self._on_done)
@@ -83,8 +84,8 @@ class Ending:
         finally:
             self._release_if_over()
 
-    async def settle(self, stop_reason: str | None) -> None:
-        """Score the episode if nothing did yet.
+    async def settle(self, stop_reason: str | None) -> Outcome:
+        """Score the episode if nothing did yet, and tell how it ended.
 
         Args:
             stop_reason: Of its trajectory.
@@ -107,6 +108,7 @@ class Ending:
                 f"episode {episode.id} of task {episode.task.id!r} has no reward: "
                 f"it is {episode.state}: {episode.reason or 'it never opened'}"
             )
+        return episode.outcome
 
     async def drop(self, reason: str) -> None:
         """Abandon the episode if it is not over yet."""

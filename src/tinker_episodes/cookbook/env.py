@@ -1,8 +1,7 @@
-"""The host's token-level env over an episode: slots, tokens, limits, and an end that is scored
-once.
+"""The host's token-level env over an episode: slots, tokens, limits, and an end scored once.
 
 env = EpisodeEnv(environment=NumberSearch, task=task, renderer=renderer)
-trajectory = await run_rollout(policy, env)
+outcome = await env.settle(await run_rollout(policy, env))
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
 from tinker_episodes.cookbook.wire import Reply, read_reply
 from tinker_episodes.environment import Environment
-from tinker_episodes.episode import Cut, Episode, State
+from tinker_episodes.episode import Cut, Episode, Outcome, State
 from tinker_episodes.errors import EpisodeClosed
 from tinker_episodes.task import Task
 from tinker_episodes.universe import UniverseData
@@ -245,3 +244,15 @@ class EpisodeEnv(types.Env):
     async def close(self, stop_reason: str | None) -> None:
         """Score an episode that ended without a step, by the stop reason of its trajectory."""
         await self.episode.close(cut_of(stop_reason))
+
+    async def settle(self, trajectory: types.Trajectory) -> Outcome:
+        """How the rollout ended, for a caller that runs envs without a group builder.
+
+        Args:
+            trajectory: What the host's runner gave. Where the runner's own limits ended it, the
+                episode is scored now, and its reward stands on no transition: see `paid`.
+
+        Raises:
+            EpisodeFailed: it has no reward.
+        """
+        return await self.ending.settle(trajectory.stop_reason)

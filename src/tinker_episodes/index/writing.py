@@ -1,5 +1,4 @@
-"""Filing rollouts: one thread a process and database, which commits what has gathered in one
-transaction.
+"""Filing rollouts: one thread a process and database, which commits what has gathered at once.
 
 writer = index_writer(url)
 await writer.file(group, rollouts)    # returns when it is committed

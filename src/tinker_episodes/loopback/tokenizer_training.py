@@ -8,6 +8,7 @@ from text that comes with Python.
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ _TAG_TOKENS = (
     "</think>",
 )
 _LONGEST_TOKEN = 24
+_LONGEST_PHRASE = 2_000
 _SHIPPED_SIZE = 3_000
 
 
@@ -64,13 +66,21 @@ def train_tokenizer(
         vocab_size=vocab_size - len(_TAG_TOKENS),
         special_tokens=special,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        max_token_length=_LONGEST_TOKEN,
+        max_token_length=_LONGEST_PHRASE if cross_words else _LONGEST_TOKEN,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_with_numbers(texts) if numbers else texts, trainer)
+    pieces = _pieces(texts)
+    tokenizer.train_from_iterator(_with_numbers(pieces) if numbers else pieces, trainer)
     tags = [AddedToken(token, special=False, normalized=False) for token in _TAG_TOKENS]
     tokenizer.add_tokens(tags)
     _write(tokenizer, folder)
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    """The texts between special tokens: no token that is learned reaches across one."""
+    between = re.compile("|".join(re.escape(token) for token in (*_CONTROL_TOKENS, *_TAG_TOKENS)))
+    for text in texts:
+        yield from (piece for piece in between.split(text) if piece)
 
 
 def _with_numbers(texts: Iterable[str]) -> Iterator[str]:
