@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tinker_episodes.bundle import Bundle, Eval, find_bundle
     from tinker_episodes.cookbook import EpisodeDatasetBuilder, EpisodeEnv
     from tinker_episodes.environment import Environment
-    from tinker_episodes.episode import Cut, Episode, Outcome
+    from tinker_episodes.episode import Episode
     from tinker_episodes.errors import (
         ArgumentsError,
         BundleError,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         UniverseError,
     )
     from tinker_episodes.message import Call, CallResult, Image, Message, Text, Thinking
+    from tinker_episodes.outcome import Cut, Outcome
     from tinker_episodes.scoring import Score, scorer
     from tinker_episodes.task import Prompt, Task
     from tinker_episodes.tools import tool
@@ -76,7 +77,7 @@ _MODULES = {
     "bundle": ("Bundle", "Eval", "find_bundle"),
     "cookbook": ("EpisodeDatasetBuilder", "EpisodeEnv"),
     "environment": ("Environment",),
-    "episode": ("Cut", "Episode", "Outcome"),
+    "episode": ("Episode",),
     "errors": (
         "ArgumentsError",
         "BundleError",
@@ -90,6 +91,7 @@ _MODULES = {
         "ToolError",
         "UniverseError",
     ),
+    "outcome": ("Cut", "Outcome"),
     "message": ("Call", "CallResult", "Image", "Message", "Text", "Thinking"),
     "scoring": ("Score", "scorer"),
     "task": ("Prompt", "Task"),

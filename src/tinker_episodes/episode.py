@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -26,12 +26,13 @@ from typing import Any, TypeVar, cast
 from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
 from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
 from tinker_episodes.message import Call, CallResult, Message
+from tinker_episodes.outcome import Counts, Cut, Outcome
 from tinker_episodes.outputs import ToolOutput
 from tinker_episodes.scoring import Score, as_score, reward_scorer
 from tinker_episodes.task import Prompt, Task
 from tinker_episodes.tools import Tool
 from tinker_episodes.transcript import Answered, Prompted, Replied, Told, Transcript
-from tinker_episodes.universe import Change, UniverseData
+from tinker_episodes.universe import UniverseData
 
 logger = logging.getLogger(__name__)
 
@@ -48,37 +49,6 @@ class State(StrEnum):
     ABANDONED = "abandoned"
 
 
-class Cut(StrEnum):
-    """What ended an episode that neither the model nor the task ended."""
-
-    LENGTH = "length"
-    """A reply reached the token limit of one turn."""
-    PARSE_ERROR = "parse_error"
-    """A reply was broken, or one more malformed call than the policy allows."""
-    MAX_TURNS = "max_turns"
-    MAX_TOKENS = "max_tokens"
-    """The tokens of the whole trajectory."""
-    MAX_SAMPLED_TOKENS = "max_sampled_tokens"
-    MAX_TOOL_CALLS = "max_tool_calls"
-    CONTEXT_OVERFLOW = "context_overflow"
-    ROLLOUT_TIMEOUT = "rollout_timeout"
-    OTHER = "other"
-    """A reason that the trainer's own hooks gave."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """What happened, in numbers."""
-
-    messages: int = 0
-    """Prompts, replies and results."""
-    tool_calls: int = 0
-    tool_errors: int = 0
-    """Calls that were answered with an error."""
-    format_errors: int = 0
-    """Replies that meant a call and were none."""
-
-
 @dataclass(frozen=True, slots=True)
 class OpenPrompt:
     """A prompt with what it leaves to the environment filled in."""
@@ -86,17 +56,6 @@ class OpenPrompt:
     text: str
     system_prompt: str
     tools: Mapping[str, Tool]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an episode ended."""
-
-    scores: Mapping[str, Score]
-    reward: float
-    cut: Cut | None
-    counts: Counts
-    changes: tuple[Change, ...] = field(default=(), repr=False)
 
 
 class Episode:

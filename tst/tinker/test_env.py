@@ -15,7 +15,8 @@ from tinker_cookbook.rl.types import Trajectory
 from tinker_episodes import EpisodeClosed, EpisodeEnv, EpisodeFailed, Prompt, Task
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
-from tinker_episodes.episode import Cut, State
+from tinker_episodes.episode import State
+from tinker_episodes.outcome import Cut
 
 TASK = Task.of("count", "Count.")
 

@@ -19,9 +19,9 @@ from tinker_episodes import EpisodeDatasetBuilder, EpisodeFailed, loopback
 from tinker_episodes.cookbook import EpisodeGroupBuilder
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import slots_of
-from tinker_episodes.episode import Cut
 from tinker_episodes.index import Split
 from tinker_episodes.index.reading import IndexReader
+from tinker_episodes.outcome import Cut
 
 Read = Callable[[], IndexReader]
 

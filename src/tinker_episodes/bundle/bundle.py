@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,14 +111,8 @@ class Bundle:
             if id not in self.tasks:
                 yield Problem("bundle.toml", where, f"there is no task {id!r}")
 
-    def __reduce__(self) -> tuple[Callable[..., Bundle], tuple[Any, ...]]:
-        if self.source is not None:
-            from tinker_episodes.bundle.finding import find_bundle
-
-            return find_bundle, (self.source,)
-        return _made_again, (self._fields(),)
-
-    def _fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
+        """What makes the same bundle: the arguments of `Bundle`, but its source."""
         return {
             "environment": self.environment,
             "tasks": list(self.tasks.values()),
@@ -133,10 +127,6 @@ class Bundle:
 
     def __repr__(self) -> str:
         return f"<Bundle {self.name} {self.version}: {len(self.tasks)} tasks>"
-
-
-def _made_again(fields: dict[str, Any]) -> Bundle:
-    return Bundle(**fields)
 
 
 def _repeated(tasks: Iterable[Task]) -> Iterator[Problem]:

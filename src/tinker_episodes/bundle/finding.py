@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import importlib
 import importlib.util
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any
 
 from tinker_episodes.bundle.bundle import Bundle
 from tinker_episodes.bundle.reading import read_bundle
@@ -46,6 +49,20 @@ def find_bundle(name: str) -> Bundle:
         f"there is no bundle {name!r}; installed: {known}; "
         "a folder is written as './folder', one made in code as 'package.module:NAME'"
     )
+
+
+def _reduced(bundle: Bundle) -> tuple[Callable[..., Bundle], tuple[Any, ...]]:
+    """How a bundle is pickled: by its source, which is read once a process; whole without one."""
+    if bundle.source is not None:
+        return find_bundle, (bundle.source,)
+    return _made_again, (bundle.fields(),)
+
+
+def _made_again(fields: dict[str, Any]) -> Bundle:
+    return Bundle(**fields)
+
+
+copyreg.pickle(Bundle, _reduced)
 
 
 def _looks_like_path(name: str) -> bool:

@@ -61,10 +61,10 @@ def read_bundle(folder: Path) -> Bundle:
     folder = folder.resolve()
     reader = _Reader(folder)
     form = _read_form(reader)
+    placed = _read_tasks(reader) if folder.is_dir() else []
+    universe = _read_universe(reader)
     if form is None:
         raise BundleError(str(folder), reader.problems)
-    placed = _read_tasks(reader)
-    universe = _read_universe(reader)
     environment = load_environment(folder, form.environment, reader.report)
     tasks = _distinct(reader, placed, environment)
     evals = {name: _read_eval(reader, name, e, placed) for name, e in form.evals.items()}

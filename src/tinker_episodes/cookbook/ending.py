@@ -20,8 +20,9 @@ from tinker_cookbook.rl.types import Trajectory
 
 from tinker_episodes.cookbook.limits import cut_of
 from tinker_episodes.cookbook.slots import Slot, Slots
-from tinker_episodes.episode import Outcome, State
+from tinker_episodes.episode import State
 from tinker_episodes.errors import EpisodeClosed, EpisodeFailed
+from tinker_episodes.outcome import Outcome
 
 if TYPE_CHECKING:
     from tinker_episodes.cookbook.env import EpisodeEnv

@@ -30,8 +30,9 @@ from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
 from tinker_episodes.cookbook.wire import Reply, read_reply
 from tinker_episodes.environment import Environment
-from tinker_episodes.episode import Cut, Episode, Outcome, State
+from tinker_episodes.episode import Episode, State
 from tinker_episodes.errors import EpisodeClosed
+from tinker_episodes.outcome import Cut, Outcome
 from tinker_episodes.task import Task
 from tinker_episodes.universe import UniverseData
 

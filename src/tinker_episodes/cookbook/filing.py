@@ -9,8 +9,9 @@ import tinker
 from tinker_cookbook.rl.types import Trajectory, Transition
 
 from tinker_episodes.cookbook.env import EpisodeEnv
-from tinker_episodes.episode import Episode, Outcome, State
+from tinker_episodes.episode import Episode, State
 from tinker_episodes.index import Rollout, ScoreRecord, Status
+from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
 

@@ -13,7 +13,7 @@ import chz
 from tinker_cookbook.rl.rollout_limits import RolloutLimits
 from tinker_cookbook.rl.types import StopReason
 
-from tinker_episodes.episode import Cut
+from tinker_episodes.outcome import Cut
 
 _CUTS: dict[str, Cut] = {
     StopReason.MAX_TURNS: Cut.MAX_TURNS,

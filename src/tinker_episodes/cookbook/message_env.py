@@ -23,8 +23,9 @@ from tinker_cookbook.rl.types import (
 
 from tinker_episodes.cookbook.limits import stop_of
 from tinker_episodes.cookbook.messages import encodable, from_host, result_to_host, specs_of
-from tinker_episodes.episode import Cut, Episode, OpenPrompt, Outcome
+from tinker_episodes.episode import Episode, OpenPrompt
 from tinker_episodes.message import Message
+from tinker_episodes.outcome import Cut, Outcome
 
 
 class EpisodeMessageEnv(MessageEnv):
