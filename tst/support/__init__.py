@@ -1,1 +1,1 @@
-"""What several test tiers share."""
+"""What several test modules or tiers share."""

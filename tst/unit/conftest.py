@@ -1,6 +1,6 @@
 """The unit tier runs without the cookbook: no test of it may import the host or torch.
 
-Small things that many tests build: a bundle folder, a play of one reply, a way to wait on threads.
+Small things that many tests build: a bundle folder, an index, a way to wait on threads.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tinker_episodes.index import IndexWriter
+from tinker_episodes.index.reading import IndexReader
 
 FORBIDDEN = ("tinker_cookbook", "tinker", "torch", "transformers")
 
@@ -108,6 +111,33 @@ def _write(folder: Path, files: dict[str, Any]) -> Path:
             text = content if isinstance(content, str) else json.dumps(content)
             file.write_text(text, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Where an index is to be made."""
+    return f"sqlite:///{tmp_path / 'episodes.db'}"
+
+
+@pytest.fixture
+def writer(url: str) -> Iterator[IndexWriter]:
+    writer = IndexWriter(url)
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def reader(url: str, writer: IndexWriter) -> Iterator[Callable[[], IndexReader]]:
+    """Opens the index to read."""
+    opened: list[IndexReader] = []
+
+    def read() -> IndexReader:
+        opened.append(IndexReader(url))
+        return opened[-1]
+
+    yield read
+    for one in opened:
+        one.close()
 
 
 @pytest.fixture

@@ -10,39 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from support.arguments import (
+    ARRAY,
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    any_of,
+    arguments_of,
+    fit_json,
+    fit_text,
+)
 
 from tinker_episodes.arguments import Arguments
 from tinker_episodes.errors import ArgumentsError
-
-STRING = {"type": "string"}
-INTEGER = {"type": "integer"}
-NUMBER = {"type": "number"}
-BOOLEAN = {"type": "boolean"}
-ARRAY = {"type": "array"}
-OBJECT = {"type": "object"}
-NULL = {"type": "null"}
-
-
-def _any(*schemas: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": list(schemas)}
-
-
-def _arguments(schema: Any, **top: Any) -> Arguments:
-    return Arguments("f", {"type": "object", "properties": {"x": schema}, **top})
-
-
-def _text(schema: Any, text: str, **top: Any) -> Any:
-    return _arguments(schema, **top).fit({"x": text}, typed=False)["x"]
-
-
-def _json(schema: Any, value: Any, **top: Any) -> Any:
-    return _arguments(schema, **top).fit({"x": value}, typed=True)["x"]
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equal, and of the same JSON type: `True` is not `1`, and `140` is not `140.0`."""
-    return json.dumps(left) == json.dumps(right)
-
 
 # ---------------------------------------------------------------- hostile values
 
@@ -70,7 +53,7 @@ _HOSTILE = {
 @pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE)
 @pytest.mark.parametrize("typed", [False, True])
 def test_a_string_argument_takes_any_text_as_it_is(text: str, typed: bool) -> None:
-    assert _arguments(STRING).fit({"x": text}, typed=typed) == {"x": text}
+    assert arguments_of(STRING).fit({"x": text}, typed=typed) == {"x": text}
 
 
 @pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE)
@@ -84,7 +67,7 @@ def test_a_string_argument_takes_any_text_as_it_is(text: str, typed: bool) -> No
         ARRAY,
         OBJECT,
         {"enum": ["a", 1]},
-        _any(INTEGER, NULL),
+        any_of(INTEGER, NULL),
         {"type": "integer", "multipleOf": 0.5},
         {"type": "number", "multipleOf": 0.01},
         {"type": "integer", "maximum": 1e300},
@@ -94,7 +77,7 @@ def test_a_string_argument_takes_any_text_as_it_is(text: str, typed: bool) -> No
 )
 def test_a_hostile_text_is_refused_or_fits(schema: Any, text: str, typed: bool) -> None:
     try:
-        value = _arguments(schema).fit({"x": text}, typed=typed)["x"]
+        value = arguments_of(schema).fit({"x": text}, typed=typed)["x"]
     except ArgumentsError:
         return
     assert Draft202012Validator(schema).is_valid(value)
@@ -103,34 +86,34 @@ def test_a_hostile_text_is_refused_or_fits(schema: Any, text: str, typed: bool) 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "NaN", "9" * 10_000, "\ud800", '{"a": NaN}'])
 def test_a_hostile_text_stays_text_where_the_schema_says_nothing(text: str) -> None:
-    assert _text({}, text) == text
+    assert fit_text({}, text) == text
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, [math.nan], {"a": [-math.inf]}])
 @pytest.mark.parametrize("schema", [{}, NUMBER, ARRAY, OBJECT], ids=json.dumps)
 def test_a_typed_value_that_is_not_finite_is_refused(schema: Any, value: Any) -> None:
     with pytest.raises(ArgumentsError):
-        _json(schema, value)
+        fit_json(schema, value)
 
 
 @pytest.mark.parametrize("depth", [65, 5000])
 def test_a_value_nested_too_deeply_is_refused(depth: int) -> None:
-    tree = _any(INTEGER, {"type": "array", "items": {"$ref": "#/$defs/Tree"}})
+    tree = any_of(INTEGER, {"type": "array", "items": {"$ref": "#/$defs/Tree"}})
     deep: Any = "1"
     for _ in range(depth):
         deep = [deep]
     with pytest.raises(ArgumentsError, match="nested too deeply"):
-        _json({"$ref": "#/$defs/Tree"}, deep, **{"$defs": {"Tree": tree}})
+        fit_json({"$ref": "#/$defs/Tree"}, deep, **{"$defs": {"Tree": tree}})
 
 
 def test_an_error_message_does_not_repeat_a_long_value() -> None:
     with pytest.raises(ArgumentsError, match=r"… \(\d+ characters\)") as caught:
-        _text(INTEGER, "x" * 100_000)
+        fit_text(INTEGER, "x" * 100_000)
     assert len(str(caught.value)) < 500
 
 
 def test_a_hostile_name_is_refused() -> None:
-    arguments = _arguments(STRING, additionalProperties=False)
+    arguments = arguments_of(STRING, additionalProperties=False)
     with pytest.raises(ArgumentsError, match="there is no argument"):
         arguments.fit({"\ud800" * 3: "1"}, typed=False)
 
@@ -207,7 +190,7 @@ def test_any_texts_fit_the_schema_or_are_refused(schema: Any, texts: dict[str, s
 @given(text=st.text(st.characters(), max_size=50))
 def test_any_text_comes_back_identical_where_a_string_is_due(text: str) -> None:
     for schema in (STRING, {"type": ["string"]}, {"$ref": "#/$defs/S"}):
-        arguments = _arguments(schema, **{"$defs": {"S": STRING}})
+        arguments = arguments_of(schema, **{"$defs": {"S": STRING}})
         for typed in (False, True):
             assert arguments.fit({"x": text}, typed=typed) == {"x": text}
 
@@ -215,8 +198,8 @@ def test_any_text_comes_back_identical_where_a_string_is_due(text: str) -> None:
 @settings(max_examples=200)
 @given(text=_TEXTS.filter(lambda text: text.strip() != "null"))
 def test_any_text_but_null_comes_back_identical_where_a_string_may_be_null(text: str) -> None:
-    for schema in ({"type": ["string", "null"]}, _any(NULL, STRING), _any(STRING, NULL)):
-        assert _text(schema, text) == text
+    for schema in ({"type": ["string", "null"]}, any_of(NULL, STRING), any_of(STRING, NULL)):
+        assert fit_text(schema, text) == text
 
 
 @settings(max_examples=200)
@@ -224,7 +207,7 @@ def test_any_text_but_null_comes_back_identical_where_a_string_may_be_null(text:
 def test_any_whole_text_is_an_object_of_arguments_or_refused(text: str) -> None:
     for typed in (False, True):
         try:
-            fitted = _arguments({}).fit(text, typed=typed)
+            fitted = arguments_of({}).fit(text, typed=typed)
         except ArgumentsError:
             continue
         assert fitted.keys() == json.loads(text).keys()

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.bundles import EVALS, Write, problems_of
 
-from tinker_episodes import BundleError
 from tinker_episodes.bundle import read_bundle
-
-Write = Callable[..., Path]
-
-EVALS = 'name = "counter"\nenvironment = "environment:Counter"\n[evals]\n'
-
-
-def _problems(folder: Path) -> list[str]:
-    with pytest.raises(BundleError) as caught:
-        read_bundle(folder)
-    return [str(problem) for problem in caught.value.problems]
 
 
 def _evals(write: Write, evals: str, **files: Any) -> Any:
@@ -91,19 +80,19 @@ def test_an_eval_that_chooses_wrongly_is_a_problem(
     outside.write_text("")
     folder = write_bundle(files={"bundle.toml": f"{EVALS}e = {{ {chosen} }}"})
     (folder / "tasks" / "link.jsonl").symlink_to(outside)
-    found = _problems(folder)
+    found = problems_of(folder)
     assert len(found) == 1
     assert problem in found[0]
 
 
 def test_an_eval_named_all_is_a_problem(write_bundle: Write) -> None:
     folder = write_bundle(files={"bundle.toml": EVALS + 'all = { tasks = ["a"] }'})
-    assert _problems(folder) == [
+    assert problems_of(folder) == [
         "bundle.toml: evals.all: `all` is the split of all tasks; name it otherwise"
     ]
 
 
 def test_an_eval_named_all_is_reported_beside_other_problems(write_bundle: Write) -> None:
     files = {"bundle.toml": EVALS + 'all = { tasks = ["a"] }', "universe/u.json": "{"}
-    found = _problems(write_bundle(files=files))
+    found = problems_of(write_bundle(files=files))
     assert [problem.split(":")[0] for problem in found] == ["bundle.toml", "universe/u.json"]

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from tinker_episodes import BundleError
-from tinker_episodes.bundle import read_bundle
-
-Write = Callable[..., Path]
-
-ENVIRONMENT = """
-from tinker_episodes import Environment, scorer, tool
-
-class Plain(Environment):
-    @tool
-    def look(self) -> str:
-        return ""
-
-    @scorer
-    def found(self) -> bool:
-        return True
-"""
-FORM = 'name = "b"\nenvironment = "environment:Plain"\n'
-PLAIN = {"environment.py": ENVIRONMENT, "bundle.toml": FORM}
-EVALS = 'name = "counter"\nenvironment = "environment:Counter"\n[evals]\n'
-
-
-def _problems(folder: Path) -> list[str]:
-    with pytest.raises(BundleError) as caught:
-        read_bundle(folder)
-    return [str(problem) for problem in caught.value.problems]
-
+from support.bundles import ENVIRONMENT, EVALS, FORM, PLAIN, Write, problems_of
 
 # ---------------------------------------------------------------- problems, one by one
 
 
 def test_a_folder_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    assert _problems(tmp_path / "nothing") == [".: there is no such folder"]
+    assert problems_of(tmp_path / "nothing") == [".: there is no such folder"]
 
 
 def test_a_file_in_place_of_the_folder_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    assert _problems(file) == [".: there is no such folder"]
+    assert problems_of(file) == [".: there is no such folder"]
 
 
 def test_a_folder_without_a_bundle_toml_is_a_problem(write_bundle: Write) -> None:
-    assert _problems(write_bundle(files={"bundle.toml": None})) == [
+    assert problems_of(write_bundle(files={"bundle.toml": None})) == [
         "bundle.toml: it is not there; a bundle is a folder with a bundle.toml"
     ]
 
@@ -77,13 +49,13 @@ def test_a_folder_without_a_bundle_toml_is_a_problem(write_bundle: Write) -> Non
 def test_a_bundle_toml_that_is_wrong_is_a_problem(
     write_bundle: Write, form: str | bytes, problem: str
 ) -> None:
-    found = _problems(write_bundle(files={"bundle.toml": form}))
+    found = problems_of(write_bundle(files={"bundle.toml": form}))
     assert len(found) == 1
     assert found[0].startswith(problem)
 
 
 def test_every_fault_of_a_bundle_toml_is_reported(write_bundle: Write) -> None:
-    found = _problems(write_bundle(files={"bundle.toml": "colour = 1\nsize = 2"}))
+    found = problems_of(write_bundle(files={"bundle.toml": "colour = 1\nsize = 2"}))
     assert [problem.split(": ")[1] for problem in found] == [
         "colour",
         "environment",
@@ -125,46 +97,46 @@ def test_a_line_of_a_task_file_that_is_wrong_is_a_problem(
     write_bundle: Write, line: str, problem: str
 ) -> None:
     files = {**PLAIN, "tasks/train.jsonl": f'{{"id": "a", "prompt": "A"}}\n{line}\n'}
-    found = _problems(write_bundle(files=files))
+    found = problems_of(write_bundle(files=files))
     assert any(one.startswith(f"tasks/train.jsonl: {problem}") for one in found)
 
 
 def test_a_task_file_that_is_not_utf8_is_a_problem(write_bundle: Write) -> None:
-    found = _problems(write_bundle(files={"tasks/b.jsonl": b'{"id": "\xe9"}'}))
+    found = problems_of(write_bundle(files={"tasks/b.jsonl": b'{"id": "\xe9"}'}))
     assert found == ["tasks/b.jsonl: it is not UTF-8: invalid continuation byte at byte 8"]
 
 
 def test_a_json_task_file_that_is_wrong_is_a_problem_with_its_line(write_bundle: Write) -> None:
-    found = _problems(write_bundle(files={"tasks/t.json": '{\n"id": }'}))
+    found = problems_of(write_bundle(files={"tasks/t.json": '{\n"id": }'}))
     assert found == ["tasks/t.json: line 2: it is not JSON: Expecting value at column 7"]
 
 
 def test_a_toml_task_file_that_is_wrong_is_a_problem(write_bundle: Write) -> None:
-    (found,) = _problems(write_bundle(files={"tasks/t.toml": "id ="}))
+    (found,) = problems_of(write_bundle(files={"tasks/t.toml": "id ="}))
     assert found.startswith("tasks/t.toml: it is not TOML: Invalid value")
 
 
 def test_a_folder_named_like_a_task_file_is_a_problem(write_bundle: Write) -> None:
     folder = write_bundle()
     (folder / "tasks" / "x.json").mkdir()
-    assert _problems(folder) == ["tasks/x.json: it can't be read: Is a directory"]
+    assert problems_of(folder) == ["tasks/x.json: it can't be read: Is a directory"]
 
 
 def test_a_bundle_without_task_files_is_a_problem(write_bundle: Write) -> None:
-    assert _problems(write_bundle(files={"tasks/train.jsonl": None})) == [
+    assert problems_of(write_bundle(files={"tasks/train.jsonl": None})) == [
         "tasks: there is no task file; *.jsonl, *.json or *.toml would be right"
     ]
 
 
 def test_task_files_without_tasks_are_a_problem(write_bundle: Write) -> None:
-    assert _problems(write_bundle(files={"tasks/train.jsonl": "\n"})) == [
+    assert problems_of(write_bundle(files={"tasks/train.jsonl": "\n"})) == [
         "tasks: there are no tasks"
     ]
 
 
 def test_one_id_in_two_files_is_a_problem_with_both_places(write_bundle: Write) -> None:
     again = '{"id": "b", "prompt": "B", "params": {"target": 2}}'
-    assert _problems(write_bundle(files={"tasks/val.jsonl": again})) == [
+    assert problems_of(write_bundle(files={"tasks/val.jsonl": again})) == [
         "tasks/val.jsonl: line 1: the id 'b' stands in tasks/train.jsonl line 3 already"
     ]
 
@@ -184,7 +156,7 @@ def test_one_id_in_two_files_is_a_problem_with_both_places(write_bundle: Write) 
 def test_a_universe_file_that_is_wrong_is_a_problem(
     write_bundle: Write, text: str | bytes, problem: str
 ) -> None:
-    (found,) = _problems(write_bundle(files={"universe/u.json": text}))
+    (found,) = problems_of(write_bundle(files={"universe/u.json": text}))
     assert found.startswith(f"universe/u.json: {problem}")
 
 
@@ -200,7 +172,7 @@ def test_params_that_the_environment_refuses_are_a_problem_with_their_line(
     write_bundle: Write, params: str, problem: str
 ) -> None:
     line = f'\n{{"id": "x", "prompt": "X", "params": {params}}}'
-    (found,) = _problems(write_bundle(files={"tasks/val.jsonl": line}))
+    (found,) = problems_of(write_bundle(files={"tasks/val.jsonl": line}))
     assert found.startswith(f"tasks/val.jsonl: line 2: {problem}")
 
 
@@ -226,7 +198,7 @@ class Plain(Environment):
 """
     tasks = '{"id": "x", "prompt": "X", "params": {"low": 2}}'
     files = {**PLAIN, "environment.py": code, "tasks/train.jsonl": tasks}
-    (found,) = _problems(write_bundle(files=files))
+    (found,) = problems_of(write_bundle(files=files))
     assert found.startswith("tasks/train.jsonl: line 1: ")
     assert "KeyError" in found
 
@@ -242,7 +214,7 @@ def _environment_problems(
         "bundle.toml": f'name = "b"\nenvironment = "{name}"\n',
         "tasks/train.jsonl": '{"id": "a", "prompt": "A"}',
     }
-    return _problems(write(files=files))
+    return problems_of(write(files=files))
 
 
 def test_an_environment_that_raises_on_import_is_a_problem_with_its_line(
@@ -313,7 +285,7 @@ def test_a_task_that_names_what_is_not_there_is_a_problem(
     write_bundle: Write, task: str, problem: str
 ) -> None:
     files = {**PLAIN, "tasks/train.jsonl": f'{{"id": "a", {task}}}'}
-    assert _problems(write_bundle(files=files)) == [problem]
+    assert problems_of(write_bundle(files=files)) == [problem]
 
 
 def test_a_reward_that_is_no_scorer_is_a_problem(write_bundle: Write) -> None:
@@ -322,7 +294,7 @@ def test_a_reward_that_is_no_scorer_is_a_problem(write_bundle: Write) -> None:
         "bundle.toml": FORM + 'reward = "lost"',
         "tasks/train.jsonl": '{"id": "a", "prompt": "A"}',
     }
-    assert _problems(write_bundle(files=files)) == [
+    assert problems_of(write_bundle(files=files)) == [
         "bundle.toml: reward: task 'a' is not scored by 'lost'; it is by: found"
     ]
 
@@ -340,7 +312,7 @@ def test_every_problem_is_reported_at_once_with_its_file_and_place(write_bundle:
         "universe/u.json": "nope",
         "universe/v.json": "5",
     }
-    found = _problems(write_bundle(files=files))
+    found = problems_of(write_bundle(files=files))
     assert [" ".join(problem.split(": ")[:2]) for problem in found] == [
         "bundle.toml evals.e.tasks",
         "bundle.toml evals.f",
@@ -357,12 +329,12 @@ def test_every_problem_is_reported_at_once_with_its_file_and_place(write_bundle:
 def test_a_tool_without_types_is_reported_beside_missing_tasks(write_bundle: Write) -> None:
     code = ENVIRONMENT.replace("def look(self)", "def look(self, at)")
     files = {**PLAIN, "environment.py": code, "tasks/train.jsonl": None}
-    found = _problems(write_bundle(files=files))
+    found = problems_of(write_bundle(files=files))
     assert [problem.split(":")[0] for problem in found] == ["environment.py", "tasks"]
 
 
 def test_problems_of_files_are_reported_beside_an_environment_that_raises(
     write_bundle: Write,
 ) -> None:
-    found = _problems(write_bundle(files={"environment.py": "1 / 0", "tasks/z.jsonl": "{"}))
+    found = problems_of(write_bundle(files={"environment.py": "1 / 0", "tasks/z.jsonl": "{"}))
     assert [problem.split(":")[0] for problem in found] == ["environment.py", "tasks/z.jsonl"]

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.bundles import ENVIRONMENT, PLAIN, Write
 
 from tinker_episodes import Prompt, Universe
 from tinker_episodes.bundle import read_bundle
-
-Write = Callable[..., Path]
-
-ENVIRONMENT = """
-from tinker_episodes import Environment, scorer, tool
-
-class Plain(Environment):
-    @tool
-    def look(self) -> str:
-        return ""
-
-    @scorer
-    def found(self) -> bool:
-        return True
-"""
-FORM = 'name = "b"\nenvironment = "environment:Plain"\n'
-PLAIN = {"environment.py": ENVIRONMENT, "bundle.toml": FORM}
-
 
 # ---------------------------------------------------------------- a bundle that is right
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
+from support.episodes import TASK, opened
 
 from tinker_episodes import (
     Bundle,
@@ -57,7 +58,6 @@ class Counter(Environment):
         self.closes += 1
 
 
-TASK = Task.of("t", "Go.")
 REPLY = Message("assistant", "ok")
 
 
@@ -66,14 +66,6 @@ def _calls(*calls: Call) -> Message:
 
 
 ADD = _calls(Call("add", {"number": 2}))
-
-
-async def _opened(
-    environment: type[Environment] = Counter, task: Task = TASK, **more: Any
-) -> Episode:
-    episode = Episode(environment, task, **more)
-    await episode.open()
-    return episode
 
 
 # ---------------------------------------------------------------- states
@@ -99,7 +91,7 @@ async def test_a_new_episode_can_only_be_opened(action: str) -> None:
 @pytest.mark.parametrize("end", ["close", "abandon", "fail"])
 @pytest.mark.parametrize("action", ["open", "record", "tell", "run_calls", "next_prompt", "close"])
 async def test_an_ended_episode_refuses_every_call(end: str, action: str) -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     if end == "fail":
         episode.record(_calls(Call("add", {"number": 1})))
         episode.environment.count = None
@@ -125,20 +117,20 @@ async def _do(episode: Episode, action: str) -> None:
 
 
 async def test_an_open_episode_can_not_be_opened_again() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     with pytest.raises(EpisodeClosed, match="is open: open needs new"):
         await episode.open()
 
 
 async def test_a_reply_is_not_recorded_over_calls_that_were_not_run() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     episode.record(ADD)
     with pytest.raises(EpisodeClosed, match="has calls that were not run"):
         episode.record(REPLY)
 
 
 async def test_a_next_prompt_needs_a_reply() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     with pytest.raises(EpisodeClosed, match="has no reply yet"):
         await episode.next_prompt()
 
@@ -153,7 +145,7 @@ def test_what_is_made_at_the_opening_is_not_there_before() -> None:
 
 
 async def test_two_episodes_have_two_ids_and_two_environments() -> None:
-    one, other = await _opened(), await _opened()
+    one, other = await opened(Counter), await opened(Counter)
     assert one.id != other.id
     assert one.environment is not other.environment
 
@@ -183,7 +175,7 @@ async def test_a_prompts_own_empty_system_prompt_and_no_tools_win() -> None:
 
 async def test_each_prompt_opens_with_its_own_instructions() -> None:
     task = Task("t", (Prompt("one", "first", ("add",)), Prompt("two"), Prompt("three", "third")))
-    episode = await _opened(Counter, task)
+    episode = await opened(Counter, task)
     seen = []
     prompt = episode.prompt
     while prompt is not None:
@@ -215,7 +207,7 @@ async def test_an_environment_may_open_asynchronously() -> None:
 
         def close(self) -> None: ...
 
-    outcome = await (await _opened(Env)).close()
+    outcome = await (await opened(Env)).close()
     assert outcome.reward == 7.0
 
 
@@ -224,7 +216,7 @@ async def test_an_environment_may_choose_the_next_prompt_by_the_reply() -> None:
         async def next_prompt(self, reply: Message) -> Prompt | None:  # type: ignore[override]
             return Prompt(f"you said {reply.text}") if reply.text == "more" else None
 
-    episode = await _opened(Env)
+    episode = await opened(Env)
     episode.record(Message("assistant", "more"))
     prompt = await episode.next_prompt()
     assert prompt is not None
@@ -238,7 +230,7 @@ async def test_a_next_prompt_that_is_none_of_ours_fails_the_episode() -> None:
         def next_prompt(self, reply: Message) -> Any:
             return "just text"
 
-    episode = await _opened(Env)
+    episode = await opened(Env)
     episode.record(REPLY)
     with pytest.raises(EpisodeFailed, match="next_prompt"):
         await episode.next_prompt()
@@ -250,7 +242,7 @@ async def test_a_next_prompt_that_names_an_unknown_tool_fails_the_episode() -> N
         def next_prompt(self, reply: Message) -> Prompt | None:
             return Prompt("more", tools=("nothing",))
 
-    episode = await _opened(Env)
+    episode = await opened(Env)
     episode.record(REPLY)
     with pytest.raises(EpisodeFailed, match="names tools that there are not: nothing"):
         await episode.next_prompt()
@@ -309,7 +301,7 @@ async def test_an_episode_sees_the_universe_and_reports_what_it_changed() -> Non
             self.universe["t"]["k"]["n"] = 2
 
     data = UniverseData({"t": {"k": {"n": 1}}})
-    episode = await _opened(Env, data=data)
+    episode = await opened(Env, data=data)
     episode.record(_calls(Call("mark", {})))
     await episode.run_calls()
     (change,) = (await episode.close()).changes
@@ -325,7 +317,7 @@ async def test_a_task_in_code_has_its_params_by_the_environments_model() -> None
         Params = Window
 
     task = Bundle(name="b", environment=Env, tasks=[Task.of("t", "Go.", low=1)]).tasks["t"]
-    episode = await _opened(Env, task)
+    episode = await opened(Env, task)
     assert episode.environment.task.params == Window(low=1)
 
 
@@ -333,7 +325,7 @@ async def test_a_task_in_code_has_its_params_by_the_environments_model() -> None
 
 
 async def test_closing_gives_scores_reward_and_counts() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     episode.record(ADD)
     await episode.run_calls()
     outcome = await episode.close()
@@ -345,7 +337,7 @@ async def test_closing_gives_scores_reward_and_counts() -> None:
 
 @pytest.mark.parametrize("cut", list(Cut))
 async def test_a_cut_episode_is_scored_as_it_was_left(cut: Cut) -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     episode.record(ADD)
     await episode.run_calls()
     episode.record(ADD)
@@ -354,7 +346,7 @@ async def test_a_cut_episode_is_scored_as_it_was_left(cut: Cut) -> None:
 
 
 async def test_an_abandoned_episode_has_no_score_and_releases_its_environment() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     await episode.abandon("the trainer dropped it")
     assert (episode.state, episode.reason) == ("abandoned", "the trainer dropped it")
     assert (episode.outcome, episode.environment.closes) == (None, 1)
@@ -367,7 +359,7 @@ async def test_an_episode_that_never_opened_can_be_abandoned() -> None:
 
 
 async def test_abandoning_an_ended_episode_does_nothing() -> None:
-    episode = await _opened()
+    episode = await opened(Counter)
     outcome = await episode.close()
     await episode.abandon("late")
     assert (episode.state, episode.reason, episode.outcome) == ("closed", "", outcome)
@@ -379,7 +371,7 @@ async def test_a_close_hook_that_raises_keeps_the_score(caplog: pytest.LogCaptur
         async def close(self) -> None:  # type: ignore[override]
             raise OSError("secret words")
 
-    episode = await _opened(Env)
+    episode = await opened(Env)
     with caplog.at_level(logging.WARNING):
         outcome = await episode.close()
     assert (outcome.reward, episode.state) == (0.0, "closed")
@@ -394,7 +386,7 @@ async def test_a_close_hook_that_hangs_keeps_the_score() -> None:
         async def close(self) -> None:  # type: ignore[override]
             await asyncio.Event().wait()
 
-    episode = await _opened(Env)
+    episode = await opened(Env)
     assert (await episode.close()).reward == 0.0
     assert episode.state is State.CLOSED
 
@@ -414,7 +406,7 @@ async def test_an_episode_knows_when_it_was_opened_and_closed() -> None:
 
 
 async def test_everything_that_is_said_is_counted_once() -> None:
-    episode = await _opened(Counter, Task("t", (Prompt("one"), Prompt("two"))))
+    episode = await opened(Counter, Task("t", (Prompt("one"), Prompt("two"))))
     episode.record(_calls(Call("add", {"number": 1}), Call("nothing", {})))
     await episode.run_calls()
     episode.record(
@@ -436,7 +428,7 @@ async def test_the_transcript_has_everything_in_order_and_json_takes_it() -> Non
         def look(self, what: str) -> list[Text | Image]:
             return [Text(what), Image(b"\x89\xff", "image/png")]
 
-    episode = await _opened(Env, Task("t", (Prompt("one"), Prompt("two"))))
+    episode = await opened(Env, Task("t", (Prompt("one"), Prompt("two"))))
     episode.record(_calls(Call("look", {"what": "\ud800\0"}, typed=False, id="x")))
     await episode.run_calls()
     episode.tell("note")

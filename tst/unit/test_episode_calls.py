@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from support.episodes import TASK, Speaker, contents, opened, run_calls, say
 
 from tinker_episodes import (
     Call,
-    CallResult,
-    Environment,
     Episode,
     Image,
     Message,
@@ -18,25 +17,13 @@ from tinker_episodes import (
     Task,
     Text,
     ToolError,
-    scorer,
     tool,
 )
 from tinker_episodes.errors import DefinitionError, EpisodeFailed
 
-TASK = Task.of("t", "Go.")
 
-
-class Env(Environment):
+class Env(Speaker):
     tool_errors = (LookupError,)
-    closes = 0
-
-    def open(self, task: Task) -> None:
-        self.log: list[Any] = []
-
-    @tool
-    def say(self, text: str) -> str:
-        self.log.append(text)
-        return f"said {text}"
 
     @tool
     def finish(self) -> str:
@@ -53,76 +40,50 @@ class Env(Environment):
             raise IndexError
         raise ZeroDivisionError("a bug")
 
-    @scorer
-    def said(self) -> float:
-        return len(self.log)
-
-    def close(self) -> None:
-        self.closes += 1
-
-
-def _say(text: str, id: str | None = None) -> Call:
-    return Call("say", {"text": text}, id=id)
-
-
-async def _opened(environment: type[Environment] = Env, task: Task = TASK) -> Episode:
-    episode = Episode(environment, task)
-    await episode.open()
-    return episode
-
-
-async def _run(episode: Episode, *calls: Call, limit: int | None = None) -> tuple[CallResult, ...]:
-    episode.record(Message("assistant", "", calls))
-    return await episode.run_calls(limit=limit)
-
-
-def _contents(results: tuple[CallResult, ...]) -> list[Any]:
-    return [result.content for result in results]
-
 
 # ---------------------------------------------------------------- order and ids
 
 
 async def test_a_reply_without_calls_has_no_results() -> None:
-    assert await _run(await _opened()) == ()
+    assert await run_calls(await opened(Env)) == ()
 
 
 @pytest.mark.parametrize("ids", [("same", "same"), (None, None), ("", ""), ("call_2", "call_1")])
 async def test_every_call_is_answered_in_order_under_an_id_of_its_own(
     ids: tuple[str | None, str | None],
 ) -> None:
-    episode = await _opened()
-    results = await _run(episode, _say("a", ids[0]), _say("b", ids[1]))
-    assert _contents(results) == ["said a", "said b"]
+    episode = await opened(Env)
+    results = await run_calls(episode, say("a", ids[0]), say("b", ids[1]))
+    assert contents(results) == ["said a", "said b"]
     assert [result.call_id for result in results] == ["call_1", "call_2"]
     assert episode.environment.log == ["a", "b"]
 
 
 async def test_ids_are_unique_over_the_whole_episode() -> None:
-    episode = await _opened()
-    first = await _run(episode, _say("a"), _say("b"))
-    second = await _run(episode, _say("c"))
+    episode = await opened(Env)
+    first = await run_calls(episode, say("a"), say("b"))
+    second = await run_calls(episode, say("c"))
     ids = [result.call_id for result in (*first, *second)]
     assert len(set(ids)) == 3
 
 
 async def test_the_written_id_is_kept_in_the_transcript() -> None:
-    episode = await _opened()
-    await _run(episode, _say("a", "theirs"))
+    episode = await opened(Env)
+    await run_calls(episode, say("a", "theirs"))
     reply, result = episode.transcript.to_json()[-2:]
     assert (reply["calls"][0]["id"], result["call_id"]) == ("theirs", "call_1")
 
 
 async def test_calls_run_once() -> None:
-    episode = await _opened()
-    await _run(episode, _say("a"))
+    episode = await opened(Env)
+    await run_calls(episode, say("a"))
     assert await episode.run_calls() == ()
     assert episode.environment.log == ["a"]
 
 
 async def test_the_same_call_twice_runs_twice() -> None:
-    episode = await _opened()
-    await _run(episode, _say("a"), _say("a"))
+    episode = await opened(Env)
+    await run_calls(episode, say("a"), say("a"))
     assert episode.environment.log == ["a", "a"]
 
 
@@ -130,37 +91,37 @@ async def test_the_same_call_twice_runs_twice() -> None:
 
 
 async def test_an_unknown_tool_is_answered_with_those_that_there_are() -> None:
-    (result,) = await _run(await _opened(), Call("shout", {}))
+    (result,) = await run_calls(await opened(Env), Call("shout", {}))
     assert result.error
     assert result.content == "Error: there is no tool 'shout'; there are: say, finish, fail"
 
 
 async def test_a_tool_that_the_prompt_does_not_offer_is_unknown() -> None:
-    episode = await _opened(task=Task("t", (Prompt("Go.", tools=("finish",)),)))
-    (result,) = await _run(episode, _say("a"))
+    episode = await opened(Env, Task("t", (Prompt("Go.", tools=("finish",)),)))
+    (result,) = await run_calls(episode, say("a"))
     assert result.content == "Error: there is no tool 'say'; there are: finish"
     assert episode.environment.log == []
 
 
 async def test_a_prompt_without_tools_offers_none() -> None:
-    episode = await _opened(task=Task("t", (Prompt("Go.", tools=()),)))
-    (result,) = await _run(episode, _say("a"))
+    episode = await opened(Env, Task("t", (Prompt("Go.", tools=()),)))
+    (result,) = await run_calls(episode, say("a"))
     assert result.content == "Error: there is no tool 'say'; there are: none"
 
 
 async def test_the_tools_of_the_last_prompt_are_gone_with_the_next() -> None:
     task = Task("t", (Prompt("one", tools=("say",)), Prompt("two", tools=("finish",))))
-    episode = await _opened(task=task)
-    assert _contents(await _run(episode, _say("a"))) == ["said a"]
+    episode = await opened(Env, task)
+    assert contents(await run_calls(episode, say("a"))) == ["said a"]
     episode.record(Message("assistant", "done"))
     await episode.next_prompt()
-    (result,) = await _run(episode, _say("b"))
+    (result,) = await run_calls(episode, say("b"))
     assert result.error
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "x" * 10_000, "a\nb", "say ", "__init__", "close"])
 async def test_any_name_of_a_call_is_answered(name: str) -> None:
-    (result,) = await _run(await _opened(), Call(name, {}))
+    (result,) = await run_calls(await opened(Env), Call(name, {}))
     assert result.error
     assert len(str(result.content)) < 500
 
@@ -178,8 +139,8 @@ async def test_any_name_of_a_call_is_answered(name: str) -> None:
     ids=["missing", "wrong", "unknown", "no object", "brackets", "whole text"],
 )
 async def test_wrong_arguments_are_answered_and_the_tool_does_not_run(call: Call) -> None:
-    episode = await _opened()
-    (result,) = await _run(episode, call)
+    episode = await opened(Env)
+    (result,) = await run_calls(episode, call)
     assert result.error
     assert str(result.content).startswith("Error: ")
     assert episode.environment.log == []
@@ -187,7 +148,7 @@ async def test_wrong_arguments_are_answered_and_the_tool_does_not_run(call: Call
 
 
 async def test_arguments_are_typed_by_the_schema() -> None:
-    (result,) = await _run(await _opened(), Call("say", {"text": "19122"}, typed=False))
+    (result,) = await run_calls(await opened(Env), Call("say", {"text": "19122"}, typed=False))
     assert result.content == "said 19122"
 
 
@@ -196,31 +157,31 @@ async def test_arguments_are_typed_by_the_schema() -> None:
     [("tool", "try again"), ("lookup", "'no such key'"), ("silent", "IndexError")],
 )
 async def test_a_tools_own_errors_go_to_the_model(how: str, told: str) -> None:
-    episode = await _opened()
-    (result,) = await _run(episode, Call("fail", {"how": how}))
+    episode = await opened(Env)
+    (result,) = await run_calls(episode, Call("fail", {"how": how}))
     assert (result.content, result.error) == (f"Error: {told}", True)
     assert episode.state == "open"
 
 
 async def test_calls_after_an_error_still_run() -> None:
-    episode = await _opened()
-    results = await _run(episode, Call("fail", {"how": "tool"}), Call("nothing", {}), _say("a"))
+    episode = await opened(Env)
+    results = await run_calls(episode, Call("fail", {"how": "tool"}), Call("nothing", {}), say("a"))
     assert [result.error for result in results] == [True, True, False]
     assert episode.environment.log == ["a"]
 
 
 async def test_errors_are_counted() -> None:
-    episode = await _opened()
-    await _run(
-        episode, Call("fail", {"how": "tool"}), Call("nothing", {}), Call("say", {}), _say("a")
+    episode = await opened(Env)
+    await run_calls(
+        episode, Call("fail", {"how": "tool"}), Call("nothing", {}), Call("say", {}), say("a")
     )
     assert (episode.counts.tool_calls, episode.counts.tool_errors) == (4, 3)
 
 
 async def test_any_other_exception_fails_the_episode_and_closes_it_once() -> None:
-    episode = await _opened()
+    episode = await opened(Env)
     with pytest.raises(EpisodeFailed, match="task 't': tool 'fail': a bug") as caught:
-        await _run(episode, Call("fail", {"how": "bug"}), _say("a"))
+        await run_calls(episode, Call("fail", {"how": "bug"}), say("a"))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert episode.environment.log == []
     assert (episode.state, episode.environment.closes) == ("failed", 1)
@@ -234,16 +195,16 @@ class Odd(Env):
 
 
 async def test_a_tool_that_returns_what_json_lacks_fails_the_episode() -> None:
-    episode = await _opened(Odd)
+    episode = await opened(Odd)
     with pytest.raises(EpisodeFailed, match=r"tool 'odd': .*not JSON serializable"):
-        await _run(episode, Call("odd", {}))
+        await run_calls(episode, Call("odd", {}))
     assert (episode.state, episode.environment.closes) == ("failed", 1)
 
 
 async def test_what_json_lacks_is_no_error_of_the_tool_that_the_model_may_see() -> None:
-    episode = await _opened(type("Lenient", (Odd,), {"tool_errors": (TypeError,)}))
+    episode = await opened(type("Lenient", (Odd,), {"tool_errors": (TypeError,)}))
     with pytest.raises(EpisodeFailed, match="tool 'odd'"):
-        await _run(episode, Call("odd", {}))
+        await run_calls(episode, Call("odd", {}))
 
 
 def test_a_tool_whose_schema_points_nowhere_is_refused_before_an_episode_opens() -> None:
@@ -271,7 +232,7 @@ async def test_what_a_tool_returns_is_the_results_content(returned: Any, content
         def echo(self) -> Any:
             return returned
 
-    (result,) = await _run(await _opened(Echo), Call("echo", {}))
+    (result,) = await run_calls(await opened(Echo), Call("echo", {}))
     assert (result.content, result.error) == (content, False)
 
 
@@ -300,15 +261,15 @@ class Stopper:
 @pytest.mark.parametrize("where", ["attribute", "extra"])
 async def test_a_host_tool_that_stops_ends_the_episode(where: str) -> None:
     members = {"lookup": Stopper()} if where == "attribute" else {"extra_tools": (Stopper(),)}
-    episode = await _opened(type("Hosting", (Env,), members))
-    results = await _run(episode, Call("stop", {"zip": "00501"}, typed=False), _say("a"))
-    assert _contents(results) == ["00501", "Not run: the episode has ended."]
+    episode = await opened(type("Hosting", (Env,), members))
+    results = await run_calls(episode, Call("stop", {"zip": "00501"}, typed=False), say("a"))
+    assert contents(results) == ["00501", "Not run: the episode has ended."]
     assert episode.ended
 
 
 async def test_a_host_tool_gets_arguments_that_fit_its_schema() -> None:
-    episode = await _opened(type("Hosting", (Env,), {"lookup": Stopper()}))
-    (result,) = await _run(episode, Call("stop", {"zip": 501}))
+    episode = await opened(type("Hosting", (Env,), {"lookup": Stopper()}))
+    (result,) = await run_calls(episode, Call("stop", {"zip": 501}))
     assert result.error
     assert "argument 'zip' is 501" in str(result.content)
 
@@ -317,10 +278,10 @@ async def test_a_host_tool_gets_arguments_that_fit_its_schema() -> None:
 
 
 async def test_ending_stops_the_later_calls_of_the_reply() -> None:
-    episode = await _opened()
-    results = await _run(episode, _say("a"), Call("finish", {}), _say("b"), Call("nothing", {}))
+    episode = await opened(Env)
+    results = await run_calls(episode, say("a"), Call("finish", {}), say("b"), Call("nothing", {}))
     ended = "Not run: the episode has ended."
-    assert _contents(results) == ["said a", "bye", ended, ended]
+    assert contents(results) == ["said a", "bye", ended, ended]
     assert [result.error for result in results] == [False] * 4
     assert (episode.environment.log, episode.counts.tool_calls) == (["a"], 2)
     assert episode.state == "open"
@@ -328,9 +289,9 @@ async def test_ending_stops_the_later_calls_of_the_reply() -> None:
 
 @pytest.mark.parametrize(("limit", "ran"), [(0, 0), (-1, 0), (1, 1), (2, 2), (9, 3), (None, 3)])
 async def test_a_limit_answers_the_rest_as_not_run(limit: int | None, ran: int) -> None:
-    episode = await _opened()
-    results = await _run(episode, _say("a"), _say("b"), _say("c"), limit=limit)
+    episode = await opened(Env)
+    results = await run_calls(episode, say("a"), say("b"), say("c"), limit=limit)
     not_run = ["Not run: the limit of tool calls is reached."] * (3 - ran)
-    assert _contents(results) == ["said a", "said b", "said c"][:ran] + not_run
+    assert contents(results) == ["said a", "said b", "said c"][:ran] + not_run
     assert [result.call_id for result in results] == ["call_1", "call_2", "call_3"]
     assert (episode.environment.log, episode.counts.tool_calls) == (["a", "b", "c"][:ran], ran)

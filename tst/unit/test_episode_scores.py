@@ -7,11 +7,10 @@ import math
 from typing import Any
 
 import pytest
+from support.episodes import opened
 
-from tinker_episodes import Environment, Episode, Prompt, Score, Task, UniverseData, scorer
+from tinker_episodes import Environment, Prompt, Score, Task, UniverseData, scorer
 from tinker_episodes.errors import EpisodeFailed
-
-TASK = Task.of("t", "Go.")
 
 
 class Env(Environment):
@@ -30,18 +29,12 @@ def _env(value: Any) -> type[Environment]:
     return Valued
 
 
-async def _opened(environment: type[Environment], task: Task = TASK, **more: Any) -> Episode:
-    episode = Episode(environment, task, **more)
-    await episode.open()
-    return episode
-
-
 @pytest.mark.parametrize(
     ("value", "reward"),
     [(True, 1.0), (False, 0.0), (0.5, 0.5), (2, 2.0), (Score(0.25, "why"), 0.25)],
 )
 async def test_a_scorer_returns_a_bool_a_number_or_a_score(value: Any, reward: float) -> None:
-    outcome = await (await _opened(_env(value))).close()
+    outcome = await (await opened(_env(value))).close()
     assert (outcome.reward, outcome.scores["found"].value) == (reward, reward)
 
 
@@ -52,12 +45,12 @@ async def test_a_scorer_may_be_async() -> None:
             await asyncio.sleep(0)
             return 0.75
 
-    assert (await (await _opened(Async)).close()).reward == 0.75
+    assert (await (await opened(Async)).close()).reward == 0.75
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, Score(math.nan), None, "1", 10**400])
 async def test_a_value_that_is_no_finite_number_fails_the_episode(value: Any) -> None:
-    episode = await _opened(_env(value))
+    episode = await opened(_env(value))
     with pytest.raises(EpisodeFailed, match=r"task 't': .*scorer 'found'"):
         await episode.close()
     assert (episode.state, episode.outcome, episode.environment.closes) == ("failed", None, 1)
@@ -65,7 +58,7 @@ async def test_a_value_that_is_no_finite_number_fails_the_episode(value: Any) ->
 
 
 async def test_a_failed_episode_says_once_what_failed() -> None:
-    episode = await _opened(_env(math.nan))
+    episode = await opened(_env(math.nan))
     with pytest.raises(EpisodeFailed):
         await episode.close()
     assert episode.reason == "scorer 'found' returned nan: a score must be finite"
@@ -77,7 +70,7 @@ async def test_a_scorer_that_raises_fails_the_episode() -> None:
         def found(self) -> float:
             raise ZeroDivisionError("no guesses")
 
-    episode = await _opened(Raising)
+    episode = await opened(Raising)
     with pytest.raises(EpisodeFailed, match="scorer 'found': no guesses") as caught:
         await episode.close()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -93,7 +86,7 @@ async def test_a_scorer_that_hangs_fails_the_episode() -> None:
             await asyncio.Event().wait()
             return 1.0
 
-    episode = await _opened(Hanging)
+    episode = await opened(Hanging)
     with pytest.raises(EpisodeFailed, match=r"scorer 'found' took longer than 0\.01 s"):
         await episode.close()
     assert (episode.state, episode.environment.closes) == ("failed", 1)
@@ -110,7 +103,7 @@ async def test_cancelling_the_scoring_abandons_the_episode() -> None:
             await asyncio.Event().wait()
             return 1.0
 
-    episode = await _opened(Hanging)
+    episode = await opened(Hanging)
     closing = asyncio.create_task(episode.close())
     await episode.environment.scoring.wait()
     closing.cancel()
@@ -132,7 +125,7 @@ async def test_the_environment_is_closed_after_it_is_scored() -> None:
         def close(self) -> None:
             order.append("closed")
 
-    await (await _opened(Ordered)).close()
+    await (await opened(Ordered)).close()
     assert order == ["scored", "closed"]
 
 
@@ -151,7 +144,7 @@ class Several(Env):
 
 
 async def test_every_scorer_scores_and_the_named_one_is_the_reward() -> None:
-    outcome = await (await _opened(Several, reward="second")).close()
+    outcome = await (await opened(Several, reward="second")).close()
     assert {name: score.value for name, score in outcome.scores.items()} == {
         "first": 0.1,
         "second": 0.2,
@@ -162,13 +155,13 @@ async def test_every_scorer_scores_and_the_named_one_is_the_reward() -> None:
 
 async def test_a_task_is_scored_by_the_scorers_that_it_names() -> None:
     task = Task("t", (Prompt("Go."),), scorers=("third", "first"))
-    outcome = await (await _opened(Several, task, reward="first")).close()
+    outcome = await (await opened(Several, task, reward="first")).close()
     assert (list(outcome.scores), outcome.reward) == (["third", "first"], 0.1)
 
 
 async def test_the_only_scorer_that_a_task_names_is_its_reward() -> None:
     task = Task("t", (Prompt("Go."),), scorers=("third",))
-    assert (await (await _opened(Several, task)).close()).reward == 0.3
+    assert (await (await opened(Several, task)).close()).reward == 0.3
 
 
 async def test_what_a_scorer_writes_to_the_universe_is_in_the_changes() -> None:
@@ -178,7 +171,7 @@ async def test_what_a_scorer_writes_to_the_universe_is_in_the_changes() -> None:
             self.universe["t"]["k"] = 2
             return True
 
-    episode = await _opened(Writing, data=UniverseData({"t": {"k": 1}}))
+    episode = await opened(Writing, data=UniverseData({"t": {"k": 1}}))
     assert [c.after for c in (await episode.close()).changes] == [2]
 
 
@@ -195,7 +188,7 @@ async def test_a_record_that_can_not_be_compared_fails_the_episode() -> None:
             self.universe["t"]["k"] = Odd()
             return True
 
-    episode = await _opened(Writing, data=UniverseData({"t": {"k": 1}}))
+    episode = await opened(Writing, data=UniverseData({"t": {"k": 1}}))
     with pytest.raises(EpisodeFailed, match="ambiguous"):
         await episode.close()
     assert (episode.state, episode.environment.closes) == ("failed", 1)

@@ -9,65 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.episodes import Speaker, contents, opened, run_calls, say
 
-from tinker_episodes import (
-    Call,
-    CallResult,
-    Environment,
-    Episode,
-    Message,
-    Task,
-    scorer,
-    tool,
-)
+from tinker_episodes import Call, CallResult, Episode, Task, tool
 from tinker_episodes.errors import EpisodeFailed
-
-TASK = Task.of("t", "Go.")
-
-
-class Env(Environment):
-    closes = 0
-
-    def open(self, task: Task) -> None:
-        self.log: list[Any] = []
-
-    @tool
-    def say(self, text: str) -> str:
-        self.log.append(text)
-        return f"said {text}"
-
-    @scorer
-    def said(self) -> float:
-        return len(self.log)
-
-    def close(self) -> None:
-        self.closes += 1
-
-
-def _say(text: str, id: str | None = None) -> Call:
-    return Call("say", {"text": text}, id=id)
-
-
-async def _opened(environment: type[Environment] = Env, task: Task = TASK) -> Episode:
-    episode = Episode(environment, task)
-    await episode.open()
-    return episode
-
-
-async def _run(episode: Episode, *calls: Call, limit: int | None = None) -> tuple[CallResult, ...]:
-    episode.record(Message("assistant", "", calls))
-    return await episode.run_calls(limit=limit)
-
-
-def _contents(results: tuple[CallResult, ...]) -> list[Any]:
-    return [result.content for result in results]
-
 
 # ---------------------------------------------------------------- time
 
 
 async def test_a_tool_that_hangs_fails_the_episode() -> None:
-    class Hanging(Env):
+    class Hanging(Speaker):
         tool_timeout_s = 0.01
         tool_errors = (TimeoutError,)
 
@@ -76,26 +27,26 @@ async def test_a_tool_that_hangs_fails_the_episode() -> None:
             await asyncio.Event().wait()
             return ""
 
-    episode = await _opened(Hanging)
+    episode = await opened(Hanging)
     with pytest.raises(EpisodeFailed, match=r"tool 'hang' took longer than 0\.01 s"):
-        await _run(episode, Call("hang", {}))
+        await run_calls(episode, Call("hang", {}))
     assert (episode.state, episode.environment.closes) == ("failed", 1)
 
 
 async def test_a_tools_own_timeout_error_is_no_timeout_of_the_episode() -> None:
-    class Remote(Env):
+    class Remote(Speaker):
         tool_errors = (TimeoutError,)
 
         @tool
         async def ask(self) -> str:
             raise TimeoutError("the service is slow")
 
-    (result,) = await _run(await _opened(Remote), Call("ask", {}))
+    (result,) = await run_calls(await opened(Remote), Call("ask", {}))
     assert result.content == "Error: the service is slow"
 
 
 async def test_a_blocking_tool_that_hangs_fails_the_episode(released: threading.Event) -> None:
-    class Hanging(Env):
+    class Hanging(Speaker):
         tool_timeout_s = 0.01
 
         @tool(blocking=True)
@@ -103,9 +54,9 @@ async def test_a_blocking_tool_that_hangs_fails_the_episode(released: threading.
             released.wait(30)
             return ""
 
-    episode = await _opened(Hanging)
+    episode = await opened(Hanging)
     with pytest.raises(EpisodeFailed, match="tool 'hang' took longer"):
-        await _run(episode, Call("hang", {}))
+        await run_calls(episode, Call("hang", {}))
     assert (episode.state, episode.environment.closes) == ("failed", 1)
 
 
@@ -114,22 +65,22 @@ async def test_other_episodes_go_on_while_a_blocking_tool_runs(
 ) -> None:
     started = threading.Event()
 
-    class Slow(Env):
+    class Slow(Speaker):
         @tool(blocking=True)
         def wait(self) -> str:
             started.set()
             return str(released.wait(30))
 
-    slow, quick = await _opened(Slow), await _opened()
-    waiting = asyncio.create_task(_run(slow, Call("wait", {})))
+    slow, quick = await opened(Slow), await opened(Speaker)
+    waiting = asyncio.create_task(run_calls(slow, Call("wait", {})))
     await reached(started)
-    assert _contents(await _run(quick, _say("a"))) == ["said a"]
+    assert contents(await run_calls(quick, say("a"))) == ["said a"]
     assert not waiting.done()
     released.set()
-    assert _contents(await waiting) == ["True"]
+    assert contents(await waiting) == ["True"]
 
 
-class Blocking(Env):
+class Blocking(Speaker):
     """A blocking tool that says when it has begun, and goes on when it is let."""
 
     began: threading.Event
@@ -147,16 +98,24 @@ def _blocking(goes_on: threading.Event, **more: Any) -> type[Blocking]:
     return type("Blocked", (Blocking,), {"began": threading.Event(), "goes_on": goes_on, **more})
 
 
+async def _cut(
+    episode: Episode, reached: Callable[[threading.Event], Any]
+) -> asyncio.Task[tuple[CallResult, ...]]:
+    """The call of `write` that was cancelled while its thread went on."""
+    running = asyncio.create_task(run_calls(episode, Call("write", {})))
+    await reached(episode.environment.began)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    return running
+
+
 async def test_a_cut_waits_for_a_blocking_tool_before_it_scores(
     released: threading.Event, reached: Callable[[threading.Event], Any]
 ) -> None:
     environment = _blocking(released)
-    episode = await _opened(environment)
-    running = asyncio.create_task(_run(episode, Call("write", {})))
-    await reached(environment.began)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    episode = await opened(environment)
+    await _cut(episode, reached)
     closing = asyncio.create_task(episode.close())
     for _ in range(20):
         await asyncio.sleep(0)
@@ -171,12 +130,8 @@ async def test_a_blocking_tool_that_outlives_its_time_fails_the_cut_episode(
     released: threading.Event, reached: Callable[[threading.Event], Any]
 ) -> None:
     environment = _blocking(released)
-    episode = await _opened(environment)
-    running = asyncio.create_task(_run(episode, Call("write", {})))
-    await reached(environment.began)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    episode = await opened(environment)
+    await _cut(episode, reached)
     environment.tool_timeout_s = 0.01
     with pytest.raises(EpisodeFailed, match="a blocking tool was still running"):
         await episode.close()
@@ -195,12 +150,8 @@ async def test_a_late_blocking_tool_that_raises_leaves_no_warning(
             super().write()
             raise OSError("late")
 
-    episode = await _opened(Failing)
-    running = asyncio.create_task(_run(episode, Call("write", {})))
-    await reached(Failing.began)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+    episode = await opened(Failing)
+    running = await _cut(episode, reached)
     complaints: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _loop, context: complaints.append(context)
@@ -216,7 +167,7 @@ async def test_a_late_blocking_tool_that_raises_leaves_no_warning(
 # ---------------------------------------------------------------- calls at the same time
 
 
-class Parallel(Env):
+class Parallel(Speaker):
     """`first` ends only after `second` has: they run at the same time or hang."""
 
     parallel_calls = True
@@ -244,37 +195,37 @@ class Parallel(Env):
 
 
 async def test_parallel_calls_run_together_and_are_answered_in_the_replys_order() -> None:
-    episode = await _opened(Parallel)
-    results = await _run(episode, Call("first", {}), Call("second", {}))
-    assert _contents(results) == ["first", "second"]
+    episode = await opened(Parallel)
+    results = await run_calls(episode, Call("first", {}), Call("second", {}))
+    assert contents(results) == ["first", "second"]
     assert [result.call_id for result in results] == ["call_1", "call_2"]
     assert episode.environment.log == ["second", "first"]
 
 
 async def test_the_transcript_has_parallel_results_in_the_replys_order() -> None:
-    episode = await _opened(Parallel)
-    await _run(episode, Call("first", {}), Call("second", {}))
+    episode = await opened(Parallel)
+    await run_calls(episode, Call("first", {}), Call("second", {}))
     assert [e["name"] for e in episode.transcript.to_json()[-2:]] == ["first", "second"]
 
 
 async def test_where_one_parallel_call_fails_the_others_end_first() -> None:
-    episode = await _opened(Parallel)
+    episode = await opened(Parallel)
     with pytest.raises(EpisodeFailed, match="a bug"):
-        await _run(episode, Call("first", {}), Call("break_down", {}), Call("first", {}))
+        await run_calls(episode, Call("first", {}), Call("break_down", {}), Call("first", {}))
     assert episode.environment.log == ["first", "first"]
     assert (episode.state, episode.environment.closes) == ("failed", 1)
 
 
 async def test_a_limit_holds_for_parallel_calls() -> None:
-    episode = await _opened(Parallel)
-    results = await _run(episode, Call("second", {}), Call("first", {}), _say("x"), limit=2)
-    assert _contents(results)[:2] == ["second", "first"]
+    episode = await opened(Parallel)
+    results = await run_calls(episode, Call("second", {}), Call("first", {}), say("x"), limit=2)
+    assert contents(results)[:2] == ["second", "first"]
     assert results[2].content == "Not run: the limit of tool calls is reached."
     assert "x" not in episode.environment.log
 
 
 async def test_calls_run_one_after_another_by_default() -> None:
-    class InTurn(Env):
+    class InTurn(Speaker):
         @tool
         async def slow(self, n: int) -> str:
             self.log.append(f"begin {n}")
@@ -282,6 +233,6 @@ async def test_calls_run_one_after_another_by_default() -> None:
             self.log.append(f"end {n}")
             return ""
 
-    episode = await _opened(InTurn)
-    await _run(episode, Call("slow", {"n": 1}), Call("slow", {"n": 2}))
+    episode = await opened(InTurn)
+    await run_calls(episode, Call("slow", {"n": 1}), Call("slow", {"n": 2}))
     assert episode.environment.log == ["begin 1", "end 1", "begin 2", "end 2"]

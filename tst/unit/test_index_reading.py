@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,8 @@ BUNDLE = BundleRecord("b", "1", "h")
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'episodes.db'}"
-
-
-@pytest.fixture
-def file(url: str) -> Iterator[File]:
+def file(writer: IndexWriter) -> File:
     """Files the rollouts of one group, by their rewards."""
-    writer = IndexWriter(url)
     made = iter(range(1000))
 
     async def file(
@@ -53,21 +47,7 @@ def file(url: str) -> Iterator[File]:
         ]
         await writer.file(group, rollouts)
 
-    yield file
-    writer.close()
-
-
-@pytest.fixture
-def reader(url: str) -> Iterator[Callable[[], IndexReader]]:
-    opened: list[IndexReader] = []
-
-    def read() -> IndexReader:
-        opened.append(IndexReader(url))
-        return opened[-1]
-
-    yield read
-    for one in opened:
-        one.close()
+    return file
 
 
 def _steps(reader: IndexReader, run: str = "first") -> list[tuple[Any, ...]]:

@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.index_records import make_group, make_rollout, rows_of
 
 from tinker_episodes.index import (
-    Attempt,
-    BundleRecord,
-    Group,
     IndexWriter,
-    Rollout,
     Split,
-    Status,
     Summary,
     SummaryFile,
 )
 from tinker_episodes.index.reading import IndexReader
-
-ATTEMPT = Attempt("/runs/first", "token-1", 0)
-BUNDLE = BundleRecord("number_search", "1", "hash")
-
-
-def _group(
-    key: str = "g1", *, attempt: Attempt = ATTEMPT, step: int = 0, split: Split = Split.TRAIN
-) -> Group:
-    return Group(attempt, key, split, step, BUNDLE, "task-1", ("easy",))
-
-
-def _rollout(key: str = "r1", reward: float | None = 1.0, **more: Any) -> Rollout:
-    return Rollout(key, 0, Status.FINISHED, reward, **more)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'episodes.db'}"
-
-
-@pytest.fixture
-def writer(url: str) -> Iterator[IndexWriter]:
-    writer = IndexWriter(url)
-    yield writer
-    writer.close()
-
-
-@pytest.fixture
-def reader(url: str, writer: IndexWriter) -> Iterator[Callable[[], IndexReader]]:
-    """Opens the index to read."""
-    opened: list[IndexReader] = []
-
-    def read() -> IndexReader:
-        opened.append(IndexReader(url))
-        return opened[-1]
-
-    yield read
-    for one in opened:
-        one.close()
-
-
-def _rows(url: str, query: str) -> list[Any]:
-    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
 
 
 class Source:
@@ -101,13 +48,13 @@ TRAIN = "iteration_5/train_rollout_summaries.jsonl"
 async def test_a_summary_moves_its_group_to_the_trainers_step_and_keeps_both_rewards(
     writer: IndexWriter, reader: Callable[[], IndexReader]
 ) -> None:
-    await writer.file(_group(step=2), [_rollout("r1", 1.0), _rollout("r2", 0.5)])
+    await writer.file(make_group(step=2), [make_rollout("r1", 1.0), make_rollout("r2", 0.5)])
     writer.follow(
         "/runs/first",
         Source(SummaryFile(TRAIN, 10, (_summary("r1"), _summary("r2", trained_reward=0.5)))),
     )
     writer.close()
-    await writer.file(_group("g2", step=2), [])
+    await writer.file(make_group("g2", step=2), [])
     writer.close()
     rows = reader().rollouts("first", Split.TRAIN, 5)
     assert [
@@ -126,7 +73,7 @@ async def test_summaries_of_evals_are_evals(
         SummaryFile("iteration_5/eval_val_rollout_summaries.jsonl", 1, (_summary(trained=False),))
     )
     writer.follow("/runs/first", source)
-    await writer.file(_group(split=Split.EVAL, step=0), [_rollout()])
+    await writer.file(make_group(split=Split.EVAL, step=0), [make_rollout()])
     writer.close()
     assert [row["key"] for row in reader().rollouts("first", Split.EVAL, 5)] == ["r1"]
 
@@ -136,10 +83,10 @@ async def test_a_summary_file_is_taken_over_once_until_it_changes(
 ) -> None:
     source = Source(SummaryFile(TRAIN, 10, (_summary(trained_reward=0.25),)))
     writer.follow("/runs/first", source)
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     writer.close()
     source.files = [SummaryFile(TRAIN, 20, (_summary(trained_reward=0.75),))]
-    await writer.file(_group("g2"), [])
+    await writer.file(make_group("g2"), [])
     writer.close()
     assert source.known[0] == {}
     assert source.known[-1] == {TRAIN: 20}
@@ -149,11 +96,11 @@ async def test_a_summary_file_is_taken_over_once_until_it_changes(
 
 async def test_another_writer_knows_what_was_taken_over(writer: IndexWriter, url: str) -> None:
     writer.follow("/runs/first", Source(SummaryFile(TRAIN, 10, (_summary(),))))
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     writer.close()
     source, other = Source(), IndexWriter(url)
     other.follow("/runs/first", source)
-    await other.file(_group("g2"), [])
+    await other.file(make_group("g2"), [])
     other.close()
     assert source.known[0] == {TRAIN: 10}
 
@@ -163,7 +110,7 @@ async def test_closing_takes_over_what_came_last(
 ) -> None:
     source = Source()
     writer.follow("/runs/first", source)
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     source.files = [SummaryFile(TRAIN, 10, (_summary(),))]
     writer.close()
     assert len(reader().rollouts("first", Split.TRAIN, 5)) == 1
@@ -173,7 +120,7 @@ async def test_a_summary_of_an_unknown_rollout_is_passed_over(
     writer: IndexWriter, reader: Callable[[], IndexReader]
 ) -> None:
     writer.follow("/runs/first", Source(SummaryFile(TRAIN, 1, (_summary("other"), _summary("r1")))))
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     writer.close()
     assert [step.step for step in reader().steps("first")] == [5]
 
@@ -188,10 +135,10 @@ async def test_a_source_that_raises_keeps_the_rollouts_and_is_asked_again(
         raise OSError("half a line")
 
     writer.follow("/runs/first", source)
-    await writer.file(_group("g1"), [_rollout("r1")])
-    await writer.file(_group("g2"), [_rollout("r2")])
+    await writer.file(make_group("g1"), [make_rollout("r1")])
+    await writer.file(make_group("g2"), [make_rollout("r2")])
     writer.close()
     assert len(asked) >= 2
     assert "summaries of /runs/first are not taken over yet" in caplog.text
-    assert _rows(url, "select count(*) from rollouts") == [(2,)]
+    assert rows_of(url, "select count(*) from rollouts") == [(2,)]
     writer.raise_fault()

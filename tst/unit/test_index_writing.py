@@ -8,7 +8,7 @@ import multiprocessing
 import runpy
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from support.index_records import ATTEMPT, make_group, make_rollout, rows_of
 
 from tinker_episodes import RunIndexError
 from tinker_episodes.index import (
@@ -33,80 +34,34 @@ from tinker_episodes.index import (
 from tinker_episodes.index.filing import as_json, packed, storable, unpacked
 from tinker_episodes.index.reading import IndexReader
 
-ATTEMPT = Attempt("/runs/first", "token-1", 0)
-BUNDLE = BundleRecord("number_search", "1", "hash")
 ODD = "a\ud800b\0c\u2028é"
-
-
-def _group(
-    key: str = "g1", *, attempt: Attempt = ATTEMPT, step: int = 0, split: Split = Split.TRAIN
-) -> Group:
-    return Group(attempt, key, split, step, BUNDLE, "task-1", ("easy",))
-
-
-def _rollout(key: str = "r1", reward: float | None = 1.0, **more: Any) -> Rollout:
-    return Rollout(key, 0, Status.FINISHED, reward, **more)
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'episodes.db'}"
-
-
-@pytest.fixture
-def writer(url: str) -> Iterator[IndexWriter]:
-    writer = IndexWriter(url)
-    yield writer
-    writer.close()
-
-
-@pytest.fixture
-def reader(url: str, writer: IndexWriter) -> Iterator[Callable[[], IndexReader]]:
-    """Opens the index to read."""
-    opened: list[IndexReader] = []
-
-    def read() -> IndexReader:
-        opened.append(IndexReader(url))
-        return opened[-1]
-
-    yield read
-    for one in opened:
-        one.close()
-
-
-def _rows(url: str, query: str) -> list[Any]:
-    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
 
 
 # ---------------------------------------------------------------- what is filed
 
 
 async def test_a_rollout_is_there_when_its_filing_returns(writer: IndexWriter, url: str) -> None:
-    await writer.file(_group(), [_rollout("r1"), _rollout("r2", 0.0)])
-    rows = _rows(url, "select key, reward, trained, trained_reward from rollouts order by key")
+    await writer.file(make_group(), [make_rollout("r1"), make_rollout("r2", 0.0)])
+    rows = rows_of(url, "select key, reward, trained, trained_reward from rollouts order by key")
     assert rows == [("r1", 1.0, 0, None), ("r2", 0.0, 0, None)]
-    assert _rows(url, "select name, path from runs") == [("first", "/runs/first")]
-    assert _rows(url, "select split, step from run_groups") == [("train", 0)]
+    assert rows_of(url, "select name, path from runs") == [("first", "/runs/first")]
+    assert rows_of(url, "select split, step from run_groups") == [("train", 0)]
 
 
 async def test_every_field_of_a_rollout_is_a_column(writer: IndexWriter, url: str) -> None:
     numbers = {"turns": 1, "messages": 2, "tool_calls": 3, "tool_errors": 4, "format_errors": 5}
     more = {"sampled_tokens": 6, "observation_tokens": 7, "opened_at": 8.5, "duration_s": 9.5}
     rollout = Rollout("r", 3, Status.CUT, 0.5, "length", "why", **numbers, **more)
-    await writer.file(_group(), [rollout])
+    await writer.file(make_group(), [rollout])
     columns = ", ".join(["place", "status", "reward", "cut", "reason", *numbers, *more])
     expected = (3, "cut", 0.5, "length", "why", *numbers.values(), *more.values())
-    assert _rows(url, f"select {columns} from rollouts") == [expected]
+    assert rows_of(url, f"select {columns} from rollouts") == [expected]
 
 
 async def test_scores_are_filed_with_their_evidence(writer: IndexWriter, url: str) -> None:
     scores = (ScoreRecord("found", 1.0, "why", {"n": [1]}), ScoreRecord("quick", 0.5, "", {}))
-    await writer.file(_group(), [_rollout(scores=scores)])
-    assert _rows(url, "select name, value, explanation, evidence from scores order by name") == [
+    await writer.file(make_group(), [make_rollout(scores=scores)])
+    assert rows_of(url, "select name, value, explanation, evidence from scores order by name") == [
         ("found", 1.0, "why", '{"n": [1]}'),
         ("quick", 0.5, "", "{}"),
     ]
@@ -114,27 +69,30 @@ async def test_scores_are_filed_with_their_evidence(writer: IndexWriter, url: st
 
 async def test_filing_twice_files_once(writer: IndexWriter, url: str) -> None:
     scores = (ScoreRecord("found", 1.0, "", {}),)
-    await writer.file(_group(), [_rollout("r1", scores=scores)])
-    await writer.file(_group(), [_rollout("r1", 0.0, scores=scores), _rollout("r2")])
-    assert _rows(url, "select key, reward from rollouts order by key") == [("r1", 1.0), ("r2", 1.0)]
-    assert _rows(url, "select count(*) from groups") == [(1,)]
-    assert _rows(url, "select count(*) from transcripts") == [(2,)]
+    await writer.file(make_group(), [make_rollout("r1", scores=scores)])
+    await writer.file(make_group(), [make_rollout("r1", 0.0, scores=scores), make_rollout("r2")])
+    assert rows_of(url, "select key, reward from rollouts order by key") == [
+        ("r1", 1.0),
+        ("r2", 1.0),
+    ]
+    assert rows_of(url, "select count(*) from groups") == [(1,)]
+    assert rows_of(url, "select count(*) from transcripts") == [(2,)]
 
 
 async def test_an_empty_group_can_be_filed(writer: IndexWriter, url: str) -> None:
-    await writer.file(_group(), [])
-    assert _rows(url, "select key from groups") == [("g1",)]
+    await writer.file(make_group(), [])
+    assert rows_of(url, "select key from groups") == [("g1",)]
 
 
 async def test_odd_texts_are_stored(writer: IndexWriter, url: str) -> None:
     scores = (ScoreRecord(ODD, 1.0, ODD, {ODD: ODD}),)
     group = Group(ATTEMPT, "g", Split.TRAIN, 0, BundleRecord(ODD, ODD, "h"), ODD, (ODD,))
-    await writer.file(group, [_rollout(scores=scores, reason=ODD)])
+    await writer.file(group, [make_rollout(scores=scores, reason=ODD)])
     plain = "a\\ud800b\\x00c\u2028é"
-    assert _rows(url, "select reason from rollouts") == [(plain,)]
-    assert _rows(url, "select task from groups") == [(plain,)]
-    assert _rows(url, "select name, version from bundles") == [(plain, plain)]
-    assert _rows(url, "select name, explanation from scores") == [(plain, plain)]
+    assert rows_of(url, "select reason from rollouts") == [(plain,)]
+    assert rows_of(url, "select task from groups") == [(plain,)]
+    assert rows_of(url, "select name, version from bundles") == [(plain, plain)]
+    assert rows_of(url, "select name, explanation from scores") == [(plain, plain)]
 
 
 async def test_transcripts_come_back_equal(
@@ -145,7 +103,7 @@ async def test_transcripts_come_back_equal(
         "turns": [{"tokens": [1, 2**40], "logprobs": [-0.1, None, 1e-300]}],
         ODD: {"deep": [[["\ud83d", "😀"]]]},
     }
-    await writer.file(_group(), [_rollout(transcript=transcript)])
+    await writer.file(make_group(), [make_rollout(transcript=transcript)])
     assert reader().transcript("r1") == transcript
 
 
@@ -173,8 +131,8 @@ async def test_runs_of_one_folder_name_get_names_of_their_own(
     paths = ["/a/x/first", "/b/x/first", "/b/y/first", "/first", "/first-"]
     for at, path in enumerate(paths):
         attempt = Attempt(path, f"t{at}", 0)
-        await writer.file(_group(f"g{at}", attempt=attempt), [])
-    names = [name for (name,) in _rows(url, "select name from runs order by id")]
+        await writer.file(make_group(f"g{at}", attempt=attempt), [])
+    names = [name for (name,) in rows_of(url, "select name from runs order by id")]
     assert names[:3] == ["first", "x-first", "y-first"]
     assert names[3].startswith("first-")
     assert len(set(names)) == len(paths)
@@ -185,8 +143,8 @@ async def test_attempts_of_a_run_are_numbered(writer: IndexWriter, url: str) -> 
         [("/r/a", "t1"), ("/r/a", "t2"), ("/r/b", "t3"), ("/r/a", "t2")]
     ):
         attempt = Attempt(path, token, at)
-        await writer.file(_group(f"g{at}", attempt=attempt), [])
-    assert _rows(url, "select token, number, start_step from attempts order by token") == [
+        await writer.file(make_group(f"g{at}", attempt=attempt), [])
+    assert rows_of(url, "select token, number, start_step from attempts order by token") == [
         ("t1", 1, 0),
         ("t2", 2, 1),
         ("t3", 1, 2),
@@ -200,12 +158,12 @@ async def test_a_run_may_play_several_bundles(writer: IndexWriter, url: str) -> 
         BundleRecord("a", "1", "h"),
     ]
     for at, bundle in enumerate(bundles):
-        await writer.file(replace(_group(f"g{at}"), bundle=bundle), [])
+        await writer.file(replace(make_group(f"g{at}"), bundle=bundle), [])
     query = (
         "select content_hash from groups join bundles on bundles.id = bundle_id order by groups.id"
     )
-    assert _rows(url, query) == [("h",), ("h2",), ("h",)]
-    assert _rows(url, "select count(*) from bundles") == [(2,)]
+    assert rows_of(url, query) == [("h",), ("h2",), ("h",)]
+    assert rows_of(url, "select count(*) from bundles") == [(2,)]
 
 
 # ---------------------------------------------------------------- batches and faults
@@ -221,7 +179,7 @@ async def _held_writer(writer: IndexWriter, released: threading.Event) -> None:
         return []
 
     writer.follow("/runs/first", hold)
-    await writer.file(_group("g0"), [])
+    await writer.file(make_group("g0"), [])
     assert await asyncio.to_thread(held.wait, 30)
 
 
@@ -237,7 +195,7 @@ async def test_filings_that_wait_are_committed_together(
     try:
         await _held_writer(writer, released)
         filings = [
-            asyncio.create_task(writer.file(_group(f"h{n}"), [_rollout(f"r{n}")]))
+            asyncio.create_task(writer.file(make_group(f"h{n}"), [make_rollout(f"r{n}")]))
             for n in range(10)
         ]
         await asyncio.sleep(0)
@@ -247,15 +205,18 @@ async def test_filings_that_wait_are_committed_together(
     finally:
         event.remove(Engine, "commit", count)
     assert len(commits) == before + 1
-    assert _rows(url, "select count(*) from rollouts") == [(10,)]
+    assert rows_of(url, "select count(*) from rollouts") == [(10,)]
 
 
 async def test_a_bad_record_does_not_take_others_with_it(writer: IndexWriter, url: str) -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    filings = [writer.file(_group(f"g{n}"), [_rollout(f"r{n}")]) for n in range(5)]
+    filings = [writer.file(make_group(f"g{n}"), [make_rollout(f"r{n}")]) for n in range(5)]
     filings.insert(
-        2, writer.file(_group("bad"), [_rollout("ok"), _rollout("bad", transcript=circle)])
+        2,
+        writer.file(
+            make_group("bad"), [make_rollout("ok"), make_rollout("bad", transcript=circle)]
+        ),
     )
     done = await asyncio.gather(*filings, return_exceptions=True)
     assert [type(result) for result in done] == [
@@ -263,18 +224,18 @@ async def test_a_bad_record_does_not_take_others_with_it(writer: IndexWriter, ur
         RunIndexError,
         *[type(None)] * 3,
     ]
-    keys = [key for (key,) in _rows(url, "select key from rollouts order by key")]
+    keys = [key for (key,) in rows_of(url, "select key from rollouts order by key")]
     assert keys == ["r0", "r1", "r2", "r3", "r4"]
-    assert _rows(url, "select count(*) from groups where key = 'bad'") == [(0,)]
+    assert rows_of(url, "select count(*) from groups where key = 'bad'") == [(0,)]
 
 
 async def test_a_fault_is_raised_again_at_the_next_occasion(writer: IndexWriter) -> None:
     writer.raise_fault()
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     writer.raise_fault()
     with pytest.raises(RunIndexError, match="can't be written"):
-        await writer.file(_group("g2"), [_rollout("r2", scores=(_twice(), _twice()))])
-    await writer.file(_group("g3"), [_rollout("r3")])
+        await writer.file(make_group("g2"), [make_rollout("r2", scores=(_twice(), _twice()))])
+    await writer.file(make_group("g3"), [make_rollout("r3")])
     for _ in range(2):
         with pytest.raises(RunIndexError, match="UNIQUE constraint failed"):
             writer.raise_fault()
@@ -289,46 +250,46 @@ async def test_a_folder_that_is_a_file_is_a_fault(tmp_path: Path) -> None:
     writer = IndexWriter(f"sqlite:///{tmp_path / 'runs' / 'episodes.db'}")
     for _ in range(2):
         with pytest.raises(RunIndexError, match="can't be opened"):
-            await writer.file(_group(), [_rollout()])
+            await writer.file(make_group(), [make_rollout()])
     with pytest.raises(RunIndexError, match="can't be opened"):
         writer.raise_fault()
     writer.close()
 
 
 async def test_an_index_of_another_version_is_a_fault(writer: IndexWriter, url: str) -> None:
-    await writer.file(_group(), [])
+    await writer.file(make_group(), [])
     writer.close()
     connection = sqlite3.connect(url.removeprefix("sqlite:///"))
     connection.execute("update meta set version = 99")
     connection.commit()
     connection.close()
     with pytest.raises(RunIndexError, match="schema version 99"):
-        await writer.file(_group("g2"), [])
+        await writer.file(make_group("g2"), [])
 
 
 async def test_a_database_that_loses_a_table_is_a_fault(writer: IndexWriter, url: str) -> None:
-    await writer.file(_group(), [])
+    await writer.file(make_group(), [])
     connection = sqlite3.connect(url.removeprefix("sqlite:///"))
     connection.execute("drop table transcripts")
     connection.commit()
     connection.close()
     with pytest.raises(RunIndexError, match="no such table: transcripts"):
-        await writer.file(_group("g2"), [_rollout()])
+        await writer.file(make_group("g2"), [make_rollout()])
 
 
 async def test_a_cancelled_filing_is_filed_and_does_not_stop_the_writer(
     writer: IndexWriter, url: str, released: threading.Event
 ) -> None:
     await _held_writer(writer, released)
-    filing = asyncio.create_task(writer.file(_group("g1"), [_rollout("r1")]))
+    filing = asyncio.create_task(writer.file(make_group("g1"), [make_rollout("r1")]))
     await asyncio.sleep(0)
     filing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await filing
     released.set()
     async with asyncio.timeout(10):  # a writer that died would never answer
-        await writer.file(_group("g2"), [_rollout("r2")])
-    assert _rows(url, "select key from rollouts order by key") == [("r1",), ("r2",)]
+        await writer.file(make_group("g2"), [make_rollout("r2")])
+    assert rows_of(url, "select key from rollouts order by key") == [("r1",), ("r2",)]
 
 
 async def test_a_filing_of_a_loop_that_has_ended_does_not_stop_the_writer(
@@ -337,21 +298,23 @@ async def test_a_filing_of_a_loop_that_has_ended_does_not_stop_the_writer(
     await _held_writer(writer, released)
 
     async def begin() -> None:
-        filing = asyncio.ensure_future(writer.file(_group("g2"), [_rollout("r2")]))
+        filing = asyncio.ensure_future(writer.file(make_group("g2"), [make_rollout("r2")]))
         await asyncio.sleep(0)
         assert not filing.done()
 
     await asyncio.to_thread(asyncio.run, begin())  # it ends, and cancels what it began
     released.set()
     async with asyncio.timeout(10):
-        await writer.file(_group("g3"), [_rollout("r3")])
-    assert ("r3",) in _rows(url, "select key from rollouts")
+        await writer.file(make_group("g3"), [make_rollout("r3")])
+    assert ("r3",) in rows_of(url, "select key from rollouts")
 
 
 async def test_a_reward_that_no_database_takes_is_a_fault(writer: IndexWriter, url: str) -> None:
     with pytest.raises(RunIndexError):
-        await writer.file(_group(), [_rollout(scores=(ScoreRecord("found", math.nan, "", {}),))])
-    assert _rows(url, "select count(*) from rollouts") == [(0,)]
+        await writer.file(
+            make_group(), [make_rollout(scores=(ScoreRecord("found", math.nan, "", {}),))]
+        )
+    assert rows_of(url, "select count(*) from rollouts") == [(0,)]
 
 
 # ---------------------------------------------------------------- closing and starting again
@@ -359,19 +322,20 @@ async def test_a_reward_that_no_database_takes_is_a_fault(writer: IndexWriter, u
 
 async def test_closing_writes_what_waits(writer: IndexWriter, url: str) -> None:
     filings = [
-        asyncio.create_task(writer.file(_group(f"g{n}"), [_rollout(f"r{n}")])) for n in range(20)
+        asyncio.create_task(writer.file(make_group(f"g{n}"), [make_rollout(f"r{n}")]))
+        for n in range(20)
     ]
     await asyncio.sleep(0)
     await asyncio.to_thread(writer.close)
-    assert _rows(url, "select count(*) from rollouts") == [(20,)]
+    assert rows_of(url, "select count(*) from rollouts") == [(20,)]
     await asyncio.gather(*filings)
 
 
 async def test_a_closed_writer_starts_again(writer: IndexWriter, url: str) -> None:
     for at in range(3):
-        await writer.file(_group(f"g{at}"), [_rollout(f"r{at}")])
+        await writer.file(make_group(f"g{at}"), [make_rollout(f"r{at}")])
         writer.close()
-    assert _rows(url, "select count(*) from rollouts") == [(3,)]
+    assert rows_of(url, "select count(*) from rollouts") == [(3,)]
 
 
 def test_closing_a_writer_that_never_wrote_does_nothing(writer: IndexWriter, url: str) -> None:
@@ -386,7 +350,7 @@ def test_a_process_has_one_writer_for_an_index(url: str) -> None:
 
 
 async def test_a_closed_writer_leaves_no_log_behind(writer: IndexWriter, url: str) -> None:
-    await writer.file(_group(), [_rollout()])
+    await writer.file(make_group(), [make_rollout()])
     writer.close()
     file = Path(url.removeprefix("sqlite:///"))
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -400,7 +364,7 @@ def test_many_threads_share_one_writer(writer: IndexWriter, url: str) -> None:
         async def file() -> None:
             for n in range(5):
                 await writer.file(
-                    _group(f"g{at}-{n}"), [_rollout(f"r{at}-{n}-{k}") for k in range(3)]
+                    make_group(f"g{at}-{n}"), [make_rollout(f"r{at}-{n}-{k}") for k in range(3)]
                 )
 
         asyncio.run(file())
@@ -410,30 +374,30 @@ def test_many_threads_share_one_writer(writer: IndexWriter, url: str) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert _rows(url, "select count(*), count(distinct group_id) from rollouts") == [(90, 30)]
-    assert _rows(url, "select count(*) from attempts") == [(1,)]
+    assert rows_of(url, "select count(*), count(distinct group_id) from rollouts") == [(90, 30)]
+    assert rows_of(url, "select count(*) from attempts") == [(1,)]
 
 
 async def test_two_writers_can_file_into_one_index(writer: IndexWriter, url: str) -> None:
     other = IndexWriter(url)
     try:
         filings = [
-            one.file(_group(f"g{n}"), [_rollout(f"{n}-{place}")])
+            one.file(make_group(f"g{n}"), [make_rollout(f"{n}-{place}")])
             for n in range(20)
             for place, one in enumerate((writer, other))
         ]
         await asyncio.gather(*filings)
     finally:
         other.close()
-    assert _rows(url, "select count(*), count(distinct group_id) from rollouts") == [(40, 20)]
+    assert rows_of(url, "select count(*), count(distinct group_id) from rollouts") == [(40, 20)]
 
 
 async def test_a_rolled_back_row_is_not_taken_for_known(writer: IndexWriter, url: str) -> None:
     circle: list[Any] = []
     circle.append(circle)
     with pytest.raises(RunIndexError):
-        await writer.file(_group("g1", step=3), [_rollout("bad", transcript={"x": circle})])
-    await writer.file(_group("g1", step=3), [_rollout("r1")])
+        await writer.file(make_group("g1", step=3), [make_rollout("bad", transcript={"x": circle})])
+    await writer.file(make_group("g1", step=3), [make_rollout("r1")])
     query = """
         select rollouts.key, runs.name, run_groups.step, attempts.token
         from rollouts join groups on groups.id = group_id
@@ -441,7 +405,7 @@ async def test_a_rolled_back_row_is_not_taken_for_known(writer: IndexWriter, url
         join runs on runs.id = run_groups.run_id
         join attempts on attempts.id = attempt_id
     """
-    assert _rows(url, query) == [("r1", "first", 3, "token-1")]
+    assert rows_of(url, query) == [("r1", "first", 3, "token-1")]
 
 
 _PROCESS = """
@@ -478,6 +442,6 @@ def test_many_processes_make_and_fill_one_index(url: str, tmp_path: Path) -> Non
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert _rows(url, "select count(*) from rollouts") == [(30,)]
-    assert _rows(url, "select count(*) from attempts") == [(1,)]
-    assert _rows(url, "select count(*) from run_groups") == [(3,)]
+    assert rows_of(url, "select count(*) from rollouts") == [(30,)]
+    assert rows_of(url, "select count(*) from attempts") == [(1,)]
+    assert rows_of(url, "select count(*) from run_groups") == [(3,)]
