@@ -1,10 +1,10 @@
 """The whole path on this machine: a tiny model learns a tool-calling task, with no key.
 
-    python examples/demo/demo.py [seed=0] [warm_up_steps=600] [rl_steps=40]
+    python examples/demo/demo.py [seed=0] [rl_steps=40]
 
 1. A model with random weights is served by the loopback server.
-2. It imitates scripted play for some hundred steps: some of it good, most of it poor.
-3. The cookbook's unmodified `rl.train` trains it on the bundle's tasks.
+2. It imitates scripted play: a third of it good, the rest guesses anywhere.
+3. The cookbook's unmodified `rl.train` trains it on the bundle's tasks, by their rewards alone.
 4. The screen shows what it learned, and where every rollout is.
 """
 
@@ -15,6 +15,7 @@ import os
 import random
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import chz
@@ -46,13 +47,15 @@ class Settings:
     """Where the run, its index and the tokenizer go."""
     episodes: int = 2_000
     """Scripted episodes to imitate."""
-    perfect: float = 0.4
+    good: float = 0.35
     """The share of them that is played well; the others guess anywhere."""
-    warm_up_steps: int = 600
+    warm_up_steps: int = 550
     warm_up_rate: float = 0.007
     rl_steps: int = 40
-    rl_rate: float = 0.001
+    rl_rate: float = 0.0007
     eval_every: int = 10
+    picture: str | None = None
+    """Where to save what is shown as an SVG file, as the README has it."""
 
 
 async def main(settings: Settings, run: Path) -> None:
@@ -74,6 +77,8 @@ async def main(settings: Settings, run: Path) -> None:
         start = await _warm_up(settings, bundle, model, service, rng, screen)
         await _reinforce(settings, url, model, run, start, screen)
     screen.ends(run, time.monotonic() - began)
+    if settings.picture is not None:
+        screen.saves(Path(settings.picture))
 
 
 async def _tokenizer(bundle: Bundle, folder: Path) -> Path:
@@ -98,7 +103,7 @@ async def _warm_up(
         bundle.split("all"),
         rendering_of(model, RENDERER),
         episodes=settings.episodes,
-        perfect=settings.perfect,
+        good=settings.good,
         rng=rng,
     )
     client = await service.create_lora_training_client(base_model=model, rank=32)
@@ -114,14 +119,15 @@ async def _warm_up(
                 )
             )
             if len(waiting) > 2:
-                loss, done = waiting.pop(0)
-                await done
-                step(f"loss {(await loss).metrics['loss:sum'] / len(batch):.1f}")
+                step(await _loss(*waiting.pop(0)))
         for loss, done in waiting:
-            await loss
-            await done
-            step("")
+            step(await _loss(loss, done))
     return (await client.save_state("warm_up")).path
+
+
+async def _loss(loss: tinker.APIFuture, done: tinker.APIFuture) -> str:
+    await done
+    return f"loss {(await loss).metrics['loss:sum'] / 32:.1f}"
 
 
 async def _reinforce(
@@ -137,6 +143,7 @@ async def _reinforce(
             groups_per_batch=8,
             group_size=8,
             test_split="val",
+            test_group_size=8,
             log_path=str(run),
             seed=settings.seed,
             num_epochs=100,
@@ -173,4 +180,6 @@ if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     chosen: Settings = chz.entrypoint(Settings, argv=sys.argv[1:])
     folder = Path(chosen.folder).absolute()
+    # The cookbook calls names that the SDK deprecates.
+    warnings.simplefilter("ignore", FutureWarning)
     asyncio.run(main(chosen, folder / time.strftime("demo-%Y%m%d-%H%M%S")))

@@ -29,7 +29,7 @@ class Screen:
 
     def __init__(self, console: Console, bundle: str) -> None:
         # The trainer's own output is sent to a file while it runs; this console keeps the terminal.
-        self.console = Console(file=sys.stdout, highlight=False, width=console.width)
+        self.console = Console(file=sys.stdout, highlight=False, width=console.width, record=True)
         self._bundle = bundle
         self._plays: list[tuple[str, Sequence[Text]]] = []
 
@@ -38,8 +38,8 @@ class Screen:
         self.console.print(
             f"[bold]tinker-episodes demo[/]: a tiny model with random weights (seed {seed}) "
             f"learns the bundle {self._bundle} on this machine's CPU.\n"
-            "It imitates scripted play first, 4 in 10 of it good; "
-            "then the cookbook's rl.train takes over.\n"
+            "It imitates scripted play first: a third of it good, the rest guesses anywhere. "
+            "Then the cookbook's rl.train takes over, with the tasks' rewards alone.\n"
         )
 
     def plays(self, when: str, lines: Sequence[Text]) -> None:
@@ -97,6 +97,10 @@ class Screen:
                 self.console.print(line)
         reader.close()
         self._points(run, took_s)
+
+    def saves(self, picture: Path) -> None:
+        """Save what was shown as an SVG file."""
+        self.console.save_svg(str(picture), title="make demo")
 
     def _points(self, run: Path, took_s: float) -> None:
         self.console.print(

@@ -24,10 +24,10 @@ _ANSWER = re.compile(r'"number": (\d+)}}\n</tool_call>.*?<tool_response>\n(too \
 class Guesser(TokenCompleter):
     """Plays one episode: in the middle of what is possible, or anywhere in the window."""
 
-    def __init__(self, rendering: Rendering, rng: random.Random, *, perfect: bool) -> None:
+    def __init__(self, rendering: Rendering, rng: random.Random, *, good: bool) -> None:
         self._tokenizer = rendering.renderer.tokenizer
         self._rng = rng
-        self._perfect = perfect
+        self._good = good
 
     async def __call__(
         self,
@@ -46,7 +46,7 @@ class Guesser(TokenCompleter):
         window = _WINDOW.search(conversation)
         assert window is not None
         low, high = int(window.group(1)), int(window.group(2))
-        if not self._perfect:
+        if not self._good:
             return self._rng.randint(low, high)
         for number, answer in _ANSWER.findall(conversation):
             if answer == "too low":
@@ -59,7 +59,7 @@ class Guesser(TokenCompleter):
 async def example_texts(bundle: Bundle, rendering: Rendering) -> list[str]:
     """Scripted play as text: what a tokenizer learns from."""
     data = await scripted_data(
-        bundle, bundle.split("all"), rendering, episodes=200, perfect=0.5, rng=random.Random(0)
+        bundle, bundle.split("all"), rendering, episodes=200, good=0.5, rng=random.Random(0)
     )
     tokenizer = rendering.renderer.tokenizer
     return [tokenizer.decode(datum.model_input.to_ints()) for datum in data]
@@ -71,13 +71,13 @@ async def scripted_data(
     rendering: Rendering,
     *,
     episodes: int,
-    perfect: float,
+    good: float,
     rng: random.Random,
 ) -> list[tinker.Datum]:
     """Datums of scripted episodes, for the loss `cross_entropy`.
 
     Args:
-        perfect: The share of episodes that are played perfectly; the others guess anywhere.
+        good: The share of episodes that are played well; the others guess anywhere.
     """
     data: list[tinker.Datum] = []
     for _ in range(episodes):
@@ -87,7 +87,7 @@ async def scripted_data(
             renderer=rendering,
             data=bundle.universe,
         )
-        policy = Guesser(rendering, rng, perfect=rng.random() < perfect)
+        policy = Guesser(rendering, rng, good=rng.random() < good)
         for datum in trajectory_to_data(await run_rollout(policy, env), 1.0):
             data.append(_imitated(datum))
         await asyncio.sleep(0)

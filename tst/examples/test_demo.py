@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TINY = ["skill_steps=2", "habit_steps=2", "rl_steps=1", "episodes=40", "eval_every=1"]
+TINY = ["warm_up_steps=4", "rl_steps=1", "episodes=40", "eval_every=1"]
 
 
 def test_demo_runs_and_says_where_the_rollouts_are(tmp_path: Path) -> None:
