@@ -1,6 +1,6 @@
 """The whole path on this machine: a tiny model learns a tool-calling task, with no key.
 
-    python examples/demo/demo.py [seed=0] [rl_steps=40]
+    python examples/demo/demo.py [seed=0] [rl_steps=45]
 
 1. A model with random weights is served by the loopback server.
 2. It imitates scripted play: a third of it good, the rest guesses anywhere.
@@ -47,12 +47,12 @@ class Settings:
     """Where the run, its index and the tokenizer go."""
     episodes: int = 2_000
     """Scripted episodes to imitate."""
-    good: float = 0.35
+    good: float = 0.4
     """The share of them that is played well; the others guess anywhere."""
-    warm_up_steps: int = 550
+    warm_up_steps: int = 700
     warm_up_rate: float = 0.007
-    rl_steps: int = 40
-    rl_rate: float = 0.0007
+    rl_steps: int = 45
+    rl_rate: float = 0.001
     eval_every: int = 10
     picture: str | None = None
     """Where to save what is shown as an SVG file, as the README has it."""
