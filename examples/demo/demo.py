@@ -47,9 +47,9 @@ class Settings:
     """Where the run, its index and the tokenizer go."""
     episodes: int = 2_000
     """Scripted episodes to imitate."""
-    good: float = 0.4
+    good: float = 0.35
     """The share of them that is played well; the others guess anywhere."""
-    warm_up_steps: int = 700
+    warm_up_steps: int = 720
     warm_up_rate: float = 0.007
     rl_steps: int = 45
     rl_rate: float = 0.001

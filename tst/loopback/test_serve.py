@@ -160,8 +160,6 @@ PLUGIN_TEST = """
 import urllib.request
 from pathlib import Path
 
-pytest_plugins = ["tinker_episodes.testing.loopback"]
-
 
 def test_it(loopback):
     assert urllib.request.urlopen(loopback.url + "/api/v1/healthz").status == 200
