@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,8 @@ from tinker_episodes.index.writing import index_writer
 from tinker_episodes.wording import entry_lines
 
 _HEIGHT = 8
+_REMOTE_FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+"""What would make a reader's browser fetch a font."""
 _REWARD = "env/all/reward/total"
 
 
@@ -100,9 +103,11 @@ class Screen:
 
     def saves(self, picture: Path) -> None:
         """Save what was shown as an SVG file."""
-        self.console.save_svg(str(picture), title="make demo")
+        svg = self.console.export_svg(title="make demo")
+        picture.write_text(_REMOTE_FONT.sub("", svg), encoding="utf-8")
 
     def _points(self, run: Path, took_s: float) -> None:
+        run = run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
         self.console.print(
             f"\nDone in {took_s:.0f} s. Every rollout is filed in {run.parent}/episodes.db; "
             f"the trainer's own output is {run}/trainer.log. Look at them:\n"
