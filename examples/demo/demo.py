@@ -65,8 +65,8 @@ async def main(settings: Settings, run: Path) -> None:
         run: Where the run goes, an absolute path.
     """
     began = time.monotonic()
-    screen = Screen(Console(), BUNDLE)
     bundle = find_bundle(BUNDLE)
+    screen = Screen(Console(), BUNDLE, bundle.split("val")[-1].id)
     rng = random.Random(settings.seed)
     screen.opens(settings.seed)
     model = str(await _tokenizer(bundle, run / "tokenizer"))
@@ -168,7 +168,7 @@ async def _one_play(bundle: Bundle, model: str, client: tinker.SamplingClient) -
     """One play of a held-out task by the model as it is."""
     env = EpisodeEnv(
         environment=bundle.environment,
-        task=bundle.split("val")[0],
+        task=bundle.split("val")[-1],
         renderer=rendering_of(model, RENDERER),
     )
     await run_rollout(TinkerTokenCompleter(client, max_tokens=24), env)

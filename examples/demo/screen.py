@@ -30,10 +30,15 @@ _REWARD = "env/all/reward/total"
 class Screen:
     """The demo's side of the terminal."""
 
-    def __init__(self, console: Console, bundle: str) -> None:
+    def __init__(self, console: Console, bundle: str, task: str) -> None:
+        """
+        Args:
+            task: The id of the task whose plays are shown in the end.
+        """
         # The trainer's own output is sent to a file while it runs; this console keeps the terminal.
         self.console = Console(file=sys.stdout, highlight=False, width=console.width, record=True)
         self._bundle = bundle
+        self._task = task
         self._plays: list[tuple[str, Sequence[Text]]] = []
 
     def opens(self, seed: int) -> None:
@@ -91,11 +96,11 @@ class Screen:
         steps = reader.steps(run.name)
         evals = [step for step in steps if step.split is Split.EVAL]
         for when, step in (("after the warm-up", evals[0]), ("after rl.train", evals[-1])):
-            self.plays(when, _play(reader, run.name, step.step))
+            self.plays(when, _play(reader, run.name, step.step, self._task))
         self.console.print(_curve([s for s in steps if s.split is Split.TRAIN]))
         self.console.print(_table(steps))
         for when, lines in self._plays:
-            self.console.print(f"\n[bold]One held-out task, {when}[/]")
+            self.console.print(f"\n[bold]The held-out task {self._task}, {when}[/]")
             for line in lines:
                 self.console.print(line)
         reader.close()
@@ -163,9 +168,10 @@ def _table(steps: Sequence[StepRow]) -> Table:
     return table
 
 
-def _play(reader: IndexReader, run: str, step: int) -> list[Text]:
-    """The lines of the first rollout of an eval."""
-    rollout = reader.rollouts(run, Split.EVAL, step)[0]
+def _play(reader: IndexReader, run: str, step: int, task: str) -> list[Text]:
+    """The lines of the task's first rollout in an eval."""
+    rollouts = reader.rollouts(run, Split.EVAL, step)
+    rollout = next(rollout for rollout in rollouts if rollout["task"] == task)
     entries = (reader.transcript(rollout["key"]) or {}).get("entries", [])
     score = reader.scores(rollout["key"])[0]
     lines = [line for entry in entries[1:] for line in entry_lines(entry)]
