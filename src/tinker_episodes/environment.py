@@ -124,9 +124,18 @@ class EnvironmentClass:
         if model is None or isinstance(task.params, model):
             return task
         try:
-            return replace(task, params=model.model_validate(task.params))
+            return replace(task, params=params_of(model, task.params))
         except ValidationError as error:
             raise ConfigError(f"the params of task {task.id!r} do not fit: {error}") from error
+
+
+def params_of(model: type[BaseModel], given: BaseModel | Mapping[str, Any]) -> BaseModel:
+    """Task params by the environment's model.
+
+    Raises:
+        pydantic.ValidationError: they do not fit.
+    """
+    return model.model_validate(given if isinstance(given, BaseModel) else dict(given))
 
 
 _read: dict[type[Environment], EnvironmentClass] = {}

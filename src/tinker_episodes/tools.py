@@ -53,8 +53,6 @@ class Tool:
     """Runs it with arguments that fit the schema."""
     blocking: bool = False
     """Whether it runs in a thread of its own, where it may outlive the await for it."""
-    returns_images: bool = False
-    """Whether its signature says that it may return images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,6 @@ def _method_tool(
         schema=schema,
         call=call,
         blocking=mark.blocking,
-        returns_images="Image" in str(getattr(method, "__annotations__", {}).get("return", "")),
     )
 
 

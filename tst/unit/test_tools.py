@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tinker_episodes import Environment, Image, Task, Text, Universe, UniverseData, scorer, tool
+from tinker_episodes import Environment, Task, Universe, UniverseData, scorer, tool
 from tinker_episodes.environment import read_environment
 from tinker_episodes.errors import ArgumentsError, DefinitionError
-from tinker_episodes.tools import Tool, tools_of
+from tinker_episodes.tools import tools_of
 
 TASK = Task.of("t", "Do it.")
 
@@ -300,18 +300,6 @@ async def test_what_the_schema_takes_and_the_types_refuse_is_an_arguments_error(
 
     with pytest.raises(ArgumentsError, match="argument 'text'"):
         await _call(Env, "pick", text=5)
-
-
-@pytest.mark.parametrize(
-    ("returns", "images"),
-    [("list[Text | Image]", True), (Image, True), (str, False), (tuple[Text, ...], False)],
-)
-def test_a_tool_says_whether_it_may_return_images(returns: Any, images: bool) -> None:
-    def look(self: Any) -> Any: ...
-
-    look.__annotations__["return"] = returns
-    made: Tool = tools_of(type("Env", (Base,), {"look": tool(look)}))["look"]
-    assert made.returns_images is images
 
 
 def test_a_scorer_is_no_tool() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from tinker_episodes.environment import Environment, read_environment
+from tinker_episodes.environment import Environment, params_of, read_environment
 from tinker_episodes.errors import BundleError, ConfigError, DefinitionError, Problem
 from tinker_episodes.scoring import reward_scorer
 from tinker_episodes.task import Task
@@ -154,15 +154,6 @@ def _typed(task: Task, environment: type[Environment], problems: list[Problem]) 
     except ValidationError as error:
         problems += [Problem("tasks", task.id, text) for text in params_faults(error)]
         return task
-
-
-def params_of(model: type[BaseModel], given: BaseModel | Mapping[str, Any]) -> BaseModel:
-    """Task params by the environment's model.
-
-    Raises:
-        pydantic.ValidationError: they do not fit.
-    """
-    return model.model_validate(given if isinstance(given, BaseModel) else dict(given))
 
 
 def params_faults(error: ValidationError, prefix: str = "params") -> Iterator[str]:

@@ -19,11 +19,10 @@ from tinker_episodes.bundle.bundle import (
     Eval,
     environment_problems,
     params_faults,
-    params_of,
 )
 from tinker_episodes.bundle.format import BundleFormat, EvalFormat, TaskFormat, faults
 from tinker_episodes.bundle.loading import load_environment
-from tinker_episodes.environment import Environment
+from tinker_episodes.environment import Environment, params_of
 from tinker_episodes.errors import BundleError, Problem
 from tinker_episodes.task import Task
 from tinker_episodes.universe import UniverseData
