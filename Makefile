@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## train a tiny model on number_search, here, with no key
-	$(BIN)/python examples/demo/demo.py
+demo: $(STAMP) ## train a tiny model on number_search, here, with no key; seed=1 for another run
+	$(BIN)/python examples/demo/demo.py $(if $(seed),seed=$(seed)) $(ARGS)
 
 test: unit-test tinker-test loopback-test examples-test wheel-test ## run every test
 
