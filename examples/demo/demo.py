@@ -3,7 +3,7 @@
     python examples/demo/demo.py [seed=0] [rl_steps=45]      # --help lists all settings
 
 1. A model with random weights is served by the loopback server.
-2. It imitates scripted play: a fifth of the players search by halves, the others count up or
+2. It imitates scripted play: a quarter of the players search by halves, the others count up or
    down, and all of them slip now and then.
 3. The cookbook's unmodified `rl.train` trains it on the bundle's tasks, by their rewards alone.
 4. The screen shows what it learned, and where every rollout is.
@@ -51,11 +51,11 @@ class Settings:
     """Where the run, its index and the tokenizer go."""
     episodes: int = 2_000
     """Scripted episodes to imitate."""
-    halving: float = 0.2
+    halving: float = 0.25
     """The share of them that is played by halves; the others count up or down."""
     slips: float = 0.1
     """The share of scripted guesses that go anywhere."""
-    warm_up_steps: int = 500
+    warm_up_steps: int = 550
     warm_up_rate: float = 0.005
     rl_steps: int = 45
     rl_rate: float = 0.001

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,21 @@ def test_wrong_setting_is_told_without_a_traceback(setting: str, said: str, tmp_
     done = _run(setting, cwd=tmp_path)
     assert done.returncode != 0 and said in done.stderr
     assert "Traceback" not in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_interrupt_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-u", str(DEMO / "demo.py"), "folder=."],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("tinker-episodes demo")
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate()
+    assert (process.returncode, "Traceback" in complaints) == (130, False), complaints
 
 
 @pytest.fixture
