@@ -7,7 +7,7 @@ from statistics import mean
 
 from rich.text import Text
 
-_HEIGHT = 8
+_HEIGHT = 10
 _WIDTH = 60
 _TRAINED = ("●", "green")
 _HELD_OUT = ("◆", "bold yellow")

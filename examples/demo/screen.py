@@ -112,7 +112,8 @@ class Screen:
         steps = reader.steps(run.name)
         evals = [step for step in steps if step.split is Split.EVAL]
         for when, step in (("after the warm-up", evals[0]), ("after rl.train", evals[-1])):
-            self.plays(when, _play(reader, run.name, step.step, self._shown))
+            group, lines = _play(reader, run.name, step.step, self._shown)
+            self.plays(f"{when} ({group})", lines)
         reader.close()
         self._say(_table(steps))
         for when, lines in self._plays:
@@ -175,14 +176,16 @@ def _table(steps: Sequence[StepRow]) -> Table:
     return table
 
 
-def _play(reader: IndexReader, run: str, step: int, task: str) -> list[Text]:
-    """The lines of the task's first rollout in an eval."""
-    rollouts = reader.rollouts(run, Split.EVAL, step)
-    rollout = next(rollout for rollout in rollouts if rollout["task"] == task)
-    entries = (reader.transcript(rollout["key"]) or {}).get("entries", [])
-    score = reader.scores(rollout["key"])[0]
+def _play(reader: IndexReader, run: str, step: int, task: str) -> tuple[str, Sequence[Text]]:
+    """The task's first rollout in an eval: its place among the others, and its lines."""
+    every = reader.rollouts(run, Split.EVAL, step)
+    group = [rollout for rollout in every if rollout["task"] == task]
+    won = sum(1 for rollout in group if rollout["reward"] == 1)
+    entries = (reader.transcript(group[0]["key"]) or {}).get("entries", [])
+    score = reader.scores(group[0]["key"])[0]
     lines = [line for entry in entries[1:] for line in entry_lines(entry)]
-    return [*lines, Text(f"  score  {score['value']:.0f}: {score['explanation']}", style="bold")]
+    scored = Text(f"  score  {score['value']:.0f}: {score['explanation']}", style="bold")
+    return f"the first of {len(group)} rollouts; {won} of them win", [*lines, scored]
 
 
 def _where(run: Path, took_s: float) -> Text:
