@@ -189,7 +189,7 @@ def test_an_operation_that_fails_lets_the_next_ones_go_on(
     bad = training.forward_backward(data, "stable_reinforce")
     worse = training.optim_step(types.AdamParams(learning_rate=-1.0))
     good = training.forward_backward(data, "cross_entropy")
-    with pytest.raises(tinker.RequestFailedError, match="its objective is not published"):
+    with pytest.raises(tinker.RequestFailedError, match="knows no published formula"):
         bad.result()
     with pytest.raises(tinker.RequestFailedError, match="learning_rate is -1"):
         worse.result()

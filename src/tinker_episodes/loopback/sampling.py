@@ -137,22 +137,25 @@ class Chooser:
         self._greedy = temperatures == 0
         self._divisors = torch.where(self._greedy, 1.0, temperatures)[:, None]
         self._cut = [(slot, params) for slot, params in live if params.cuts]
-        self._all_one = bool((temperatures == 1).all())
+        self._plain = not self._cut and bool((temperatures == 1).all())
         self._alternatives = max((params.alternatives for _, params in live), default=0)
 
     def choose(self, scores: Tensor) -> tuple[list[int], list[float]]:
         """Tokens and their log-probabilities, from scores [rows, vocabulary]."""
-        normaliser = scores.logsumexp(-1)
-        tempered = scores if self._all_one else scores / self._divisors
+        tokens, normaliser = _draw(scores, self._draws()) if self._plain else self._choose(scores)
+        logprobs = scores.gather(1, tokens[:, None]) - normaliser
+        if self._alternatives:
+            self._report_alternatives(scores - normaliser)
+        return _integers(tokens), _floats(logprobs[:, 0])
+
+    def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """As `_draw`, with each row's temperature and cuts, which do not change the normaliser."""
+        tempered = scores / self._divisors
         if self._cut:
             tempered = self._without_unlikely(tempered)
-        tokens = _draw(tempered, self._draws())
-        if not self._all_one:
-            tokens = torch.where(self._greedy, scores.argmax(-1), tokens)
-        logprobs = scores.gather(1, tokens[:, None])[:, 0] - normaliser
-        if self._alternatives:
-            self._report_alternatives(scores - normaliser[:, None])
-        return _integers(tokens), _floats(logprobs)
+        tokens, _ = _draw(tempered, self._draws())
+        tokens = torch.where(self._greedy, scores.argmax(-1), tokens)
+        return tokens, scores.logsumexp(-1, keepdim=True)
 
     def _draws(self) -> Tensor:
         draws = [0.0 if row is None else row.draw() for row in self._rows]
@@ -188,12 +191,16 @@ def _floats(values: Tensor) -> list[float]:
     return values.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in torch
 
 
-def _draw(scores: Tensor, draws: Tensor) -> Tensor:
-    """The tokens at which the cumulated probabilities pass each row's draw."""
-    cumulated = scores.softmax(-1).cumsum(-1)
-    levels = draws[:, None] * cumulated[:, -1:]
-    tokens = torch.searchsorted(cumulated, levels, right=True)[:, 0]
-    if int(tokens.max()) < scores.shape[1]:
-        return tokens
-    # Rounding can put a level at the very end, where there is no token.
-    return torch.where(tokens < scores.shape[1], tokens, scores.argmax(-1))
+def _draw(scores: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens at which the cumulated probabilities pass each row's draw, and the normalisers.
+
+    One pass over the exponentials gives both: this runs for every token of every sample.
+    """
+    top = scores.amax(-1, keepdim=True)
+    cumulated = (scores - top).exp_().cumsum(-1)
+    total = cumulated[:, -1:]
+    tokens = torch.searchsorted(cumulated, draws[:, None] * total, right=True)[:, 0]
+    if int(tokens.max()) == scores.shape[1]:
+        # Rounding can put a level at the very end, where there is no token.
+        tokens = torch.where(tokens < scores.shape[1], tokens, scores.argmax(-1))
+    return tokens, top + total.log()
