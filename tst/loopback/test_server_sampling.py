@@ -295,3 +295,18 @@ def test_images_are_refused(sampler: tinker.SamplingClient) -> None:
     given = types.ModelInput(chunks=[image])
     with pytest.raises(tinker.BadRequestError, match="reads text alone"):
         sampler.sample(given, 1, types.SamplingParams(max_tokens=1)).result()
+
+
+def test_a_group_gets_the_same_samples_in_whatever_order_it_asks(server: str) -> None:
+    """The samples of a prompt depend on how often it was asked for, not on what came between."""
+    prompts = [[30 + i % 4] * 5 for i in range(12)]
+    groups: list[dict[int, set[tuple[int, ...]]]] = []
+    for order in (prompts, sorted(prompts), prompts[::-1]):
+        found: dict[int, set[tuple[int, ...]]] = {30 + i: set() for i in range(4)}
+        with tinker.ServiceClient(base_url=server) as service:
+            client = service.create_sampling_client(base_model=loopback.model_name()).result()
+            for prompt in order:
+                found[prompt[0]].add(tuple(tokens(sample(client, prompt))[0]))
+        groups.append(found)
+    assert all(len(samples) == 3 for samples in groups[0].values())
+    assert groups[0] == groups[1] == groups[2]
