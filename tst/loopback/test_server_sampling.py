@@ -237,6 +237,26 @@ def test_prompts_of_many_lengths_are_sampled_together(sampler: tinker.SamplingCl
     assert batched == alone
 
 
+def test_saved_weights_are_sampled_by_their_path(
+    service: tinker.ServiceClient, training: tinker.TrainingClient
+) -> None:
+    datum = types.Datum(types.ModelInput.from_ints(PROMPT[:-1]), {"target_tokens": PROMPT[1:]})
+    training.forward_backward([datum], "cross_entropy")
+    training.optim_step(types.AdamParams(learning_rate=0.01)).result()
+    prompt = types.ModelInput.from_ints(PROMPT)
+    direct = training.save_weights_and_get_sampling_client().result()
+    expected = direct.compute_logprobs(prompt).result()
+    for path in (
+        training.save_weights_for_sampler("by-path").result().path,
+        training.save_state("by-path").result().path,
+    ):
+        for client in (
+            training.create_sampling_client(path).result(),
+            service.create_sampling_client(model_path=path).result(),
+        ):
+            assert client.compute_logprobs(prompt).result() == expected
+
+
 def test_a_snapshot_stays_and_an_inflight_sampler_moves_with_the_weights(
     training: tinker.TrainingClient,
 ) -> None:

@@ -129,10 +129,10 @@ class Lane:
 class Engine:
     """All lanes, and the requests that wait for one. Used from one thread."""
 
-    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+    def __init__(self, token_bytes: Sequence[bytes], prefixes: Prefixes) -> None:
         self._token_bytes = token_bytes
         self._waiting: deque[SampleJob] = deque()
-        self._prefixes = Prefixes()
+        self._prefixes = prefixes
         self._lanes: dict[tuple[Transformer, int], Lane] = {}
         self._steps = 0
 

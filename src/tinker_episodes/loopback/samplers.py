@@ -81,3 +81,7 @@ class ModelCache:
     def drop(self, key: str) -> None:
         """Forget a model."""
         self._models.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all models."""
+        self._models.clear()

@@ -1,5 +1,6 @@
 """Sampling: one request's samples as they grow, and the choice of every row's next token."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tinker_episodes.loopback.errors import ApiError
 from tinker_episodes.loopback.model import Transformer
 from tinker_episodes.loopback.scoring import PromptScores, ScoresWanted
 
@@ -102,6 +104,8 @@ class Row:
 
     def accept(self, token: int, logprob: float) -> bool:
         """Take the next token; true when the sample, or its request, is over."""
+        if math.isnan(logprob):
+            return self._fail()
         self._tokens.append(token)
         self._logprobs.append(logprob)
         stopped = self._stops(token)
@@ -112,6 +116,17 @@ class Row:
         if len(self.job.finished) == self.job.count and not self.job.cancelled:
             samples = [self.job.finished[place] for place in range(self.job.count)]
             self.job.done(Sampled(samples, self.job.scores))
+        return True
+
+    def _fail(self) -> bool:
+        if not self.job.cancelled:
+            self.job.cancel()
+            self.job.done(
+                ApiError(
+                    "the model gives no probabilities, as its weights are not finite any more; "
+                    "a lower learning rate keeps them so"
+                )
+            )
         return True
 
     def _stops(self, token: int) -> bool:
