@@ -8,7 +8,7 @@ import asyncio
 import concurrent.futures
 import selectors
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from tinker_episodes.index import writing
@@ -23,39 +23,51 @@ class Deadlock(AssertionError):
 class _Selector(selectors.DefaultSelector):
     """Asked to wait, it asks the loop what comes next instead."""
 
-    idle: Callable[[float | None], None]
+    loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[Any]:
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        flush_writers()
-        ready = super().select(0)
+        if self.loop.files():
+            flush_writers()
+            ready = super().select(0)
         while not ready and _threads_work():
             ready = super().select(0.01)
         if not ready:
-            self.idle(timeout)
+            self.loop.idle(timeout)
         return ready
+
+
+class Clock:
+    """A time that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Jumps to the next timer when nothing else can go on."""
 
-    def __init__(self) -> None:
-        self.now_s = 1000.0
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         selector = _Selector()
-        selector.idle = self.idle
+        selector.loop = self
         super().__init__(selector)
 
     def time(self) -> float:
-        return self.now_s
+        return self.clock.now_s
+
+    def files(self) -> bool:
+        """Whether something may wait for a commit, which ends in another thread."""
+        return True
 
     def idle(self, timeout: float | None) -> None:
         """Nothing can go on until the next timer, in `timeout` seconds; None: there is none."""
         if timeout is None:
             waiting = "\n".join(repr(task) for task in asyncio.all_tasks(self))
             raise Deadlock(f"nothing can go on any more, and these wait:\n{waiting}")
-        self.now_s += timeout
+        self.clock.now_s += timeout
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

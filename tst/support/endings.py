@@ -54,7 +54,7 @@ class Fragile(Counter):
     def outlast(self) -> str:
         """Take an hour, and let nothing else run."""
         loop: Any = asyncio.get_running_loop()
-        loop.now_s += HOUR
+        loop.clock.now_s += HOUR
         return "at last"
 
     @tool
