@@ -101,6 +101,14 @@ async def _misbehave(how: str) -> str:
     return ""
 
 
+class Unmakeable(Counter):
+    """Can't be made."""
+
+    def __init__(self, *args: Any) -> None:
+        raise OSError("no room")
+
+
+UNMAKEABLE = Bundle(name="unmakeable", environment=Unmakeable, tasks=[Task.of("t0", "Count.")])
 FRAGILE = Bundle(name="fragile", environment=Fragile, tasks=[Task.of("t0", "Count.")])
 
 
