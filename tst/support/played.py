@@ -1,4 +1,4 @@
-"""A group that is played under the host's strategies, and what is seen of its rollouts, in the words
+"""A group that is played under the host's strategies, and what is seen of its rollouts, in words
 of the table of endings.
 """
 
