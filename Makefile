@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test check fmt lint type build bench clean
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ loopback-test: $(STAMP) ## the embedded server and rl.train over HTTP
 
 examples-test: $(STAMP) ## the examples
 	$(BIN)/python -m pytest tst/examples
+
+schedules: $(STAMP) ## thousands of random schedules of groups, for deadlocks and leaks (about 20 minutes)
+	SCHEDULES=$(or $(SCHEDULES),0:4000) $(BIN)/python -m pytest tst/tinker/test_schedules.py
 
 wheel-test: $(STAMP) ## the built wheel in an empty environment
 	$(BIN)/python -m pytest tst/wheel
