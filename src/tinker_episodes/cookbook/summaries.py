@@ -60,7 +60,7 @@ def _new_files(folder: Path, known: Mapping[str, int]) -> Iterator[SummaryFile]:
 
 
 def _stamp(file: Path) -> int:
-    """31 bits of a file's size and time. A resumed run writes a file anew, often in the same size."""
+    """31 bits of a file's size and time: a resumed run may write one anew in the same size."""
     status = file.stat()
     return zlib.crc32(f"{status.st_size} {status.st_mtime_ns}".encode()) >> 1
 

@@ -6,7 +6,7 @@ there, nobody finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class OpenedIndex:
         self._opened = self._found()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Generator[Connection]:
         """A transaction; it is committed when this ends.
 
         Raises:

@@ -18,6 +18,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
@@ -39,9 +40,13 @@ Write = Callable[[Connection, Ids], None]
 
 @dataclass(slots=True)
 class _Job:
-    write: Write | None
-    """None: look only for what the trainer wrote."""
+    write: Write
     done: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future[None])
+
+
+_Look = Literal["look"]
+_Queue = queue.SimpleQueue[_Job | _Look | None]
+"""None: the writer is to end."""
 
 
 class IndexWriter:
@@ -54,7 +59,7 @@ class IndexWriter:
         """
         self.url = url
         self._lock_timeout_s = lock_timeout_s
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs: _Queue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._fault: RunIndexError | None = None
@@ -87,7 +92,7 @@ class IndexWriter:
 
     def look(self) -> None:
         """Take over what the trainer wrote, where other processes file the rollouts."""
-        self._put(_Job(None))
+        self._put("look")
 
     def raise_fault(self) -> None:
         """Raise the first fault again, where a caller's strategy swallowed it.
@@ -109,40 +114,37 @@ class IndexWriter:
         It starts again when needed.
         """
         with self._lock:
-            if self._thread is None and not self._followed:
-                return
-            thread = self._started()
-            self._thread = None
+            thread, self._thread = self._thread, None
+            if thread is None:
+                self._jobs = queue.SimpleQueue()
             self._jobs.put(None)
-        thread.join()
+        if thread is not None:
+            thread.join()
+        elif self._followed:
+            self._work(self._jobs)  # at the interpreter's end no thread starts any more
 
-    def _put(self, job: _Job) -> None:
+    def _put(self, item: _Job | _Look) -> None:
         with self._lock:
-            self._started()
-            self._jobs.put(job)
+            if self._thread is None:
+                self._jobs = queue.SimpleQueue()
+                self._thread = threading.Thread(
+                    target=self._work, args=(self._jobs,), name="tinker-episodes-index", daemon=True
+                )
+                self._thread.start()
+            self._jobs.put(item)
 
-    def _started(self) -> threading.Thread:
-        if self._thread is None:
-            self._jobs = queue.SimpleQueue()
-            self._thread = threading.Thread(
-                target=self._work, args=(self._jobs,), name="tinker-episodes-index", daemon=True
-            )
-            self._thread.start()
-        return self._thread
-
-    def _work(self, waiting: queue.SimpleQueue[_Job | None]) -> None:
+    def _work(self, waiting: _Queue) -> None:
         index: OpenedIndex | None = None
         ids = Ids()
         ending = False
         while not ending:
-            gathered, ending = _gather(waiting)
-            jobs = [job for job in gathered if job.write is not None]
-            if not jobs and index is None and not index_exists(self.url):
-                continue  # nothing was filed yet
+            jobs, ending = _gather(waiting)
             if self._broken is not None:
                 self._fail(jobs, self._broken)
                 continue
             try:
+                if index is None and not jobs and not index_exists(self.url):
+                    continue  # nothing was filed yet
                 index = index or OpenedIndex(self.url, lock_timeout_s=self._lock_timeout_s)
                 self._commit(index, ids, jobs)
                 self._take_over(index, ids)
@@ -221,12 +223,13 @@ class IndexWriter:
         return fault
 
 
-def _gather(waiting: queue.SimpleQueue[_Job | None]) -> tuple[list[_Job], bool]:
-    """The jobs that wait, at least one, and whether the writer is to end after them."""
+def _gather(waiting: _Queue) -> tuple[list[_Job], bool]:
+    """The jobs that wait, and whether the writer is to end after them. It waits for something."""
     jobs: list[_Job] = []
     item = waiting.get()
     while item is not None:
-        jobs.append(item)
+        if item != "look":
+            jobs.append(item)
         if len(jobs) == _BATCH:
             return jobs, False
         try:
@@ -249,7 +252,7 @@ def index_writer(url: str) -> IndexWriter:
 
 
 def forget_fault(url: str) -> None:
-    """Let this process write to the index at `url` afresh, where it could not: a run starts anew."""
+    """Let this process write afresh to an index that it could not write: a run starts anew."""
     with _writers_lock:
         writer = _writers.get(url)
         if writer is None or not writer.faulty:
