@@ -39,9 +39,7 @@ def log_path(tmp_path: Path) -> Iterator[Path]:
 
 def async_mode(steps_off_policy: int) -> train.AsyncConfig:
     loss = {"loss_fn": "importance_sampling"} if HOST_EPOCHS else {}
-    return train.AsyncConfig(
-        max_steps_off_policy=steps_off_policy, groups_per_batch=GROUPS, **loss
-    )
+    return train.AsyncConfig(max_steps_off_policy=steps_off_policy, groups_per_batch=GROUPS, **loss)
 
 
 def interleaved(server: str, log_path: Path, batches: int) -> InterleavedRLDatasetBuilder:

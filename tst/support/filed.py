@@ -71,6 +71,8 @@ def filed_so_far(log_path: Path) -> list[Filed]:
         return []
     connection = sqlite3.connect(file)
     try:
+        if not connection.execute("select 1 from sqlite_master where name = 'meta'").fetchall():
+            return []
         return [Filed(*row) for row in connection.execute(_QUERY, (str(log_path),))]
     finally:
         connection.close()
