@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import select
 
-from tinker_episodes.index.schema import (
-    attempts,
-    bundles,
-    groups,
-    index_exists,
-    open_index,
-    rollouts,
-    runs,
-)
+from tinker_episodes.index.schema import index_exists, open_index
+from tinker_episodes.index.tables import bundles, run_bundles, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +31,19 @@ def earlier_rollouts(url: str, log_path: str) -> Earlier | None:
     """
     if not index_exists(url):
         return None
-    played = groups.join(attempts, groups.c.attempt_id == attempts.c.id).join(
-        runs, attempts.c.run_id == runs.c.id
-    )
-    here = runs.c.path == log_path
+    count = select(runs.c.rollouts).where(runs.c.path == log_path)
     names = (
         select(bundles.c.name)
         .distinct()
-        .where(
-            exists().select_from(played).where(here, groups.c.bundle_id == bundles.c.id),
-        )
+        .join(run_bundles, run_bundles.c.bundle_id == bundles.c.id)
+        .join(runs, run_bundles.c.run_id == runs.c.id)
+        .where(runs.c.path == log_path)
         .order_by(bundles.c.name)
-    )
-    count = (
-        select(func.count(rollouts.c.id))
-        .select_from(played.join(rollouts, rollouts.c.group_id == groups.c.id))
-        .where(here)
     )
     engine = open_index(url, create=False)
     try:
         with engine.connect() as connection:
-            found = connection.execute(count).scalar_one()
+            found = connection.execute(count).scalar()
             played_bundles = tuple(connection.execute(names).scalars())
     finally:
         engine.dispose()

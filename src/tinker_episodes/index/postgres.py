@@ -44,6 +44,8 @@ def postgres_engine(url: URL, *, write: bool, lock_timeout_s: float) -> Engine:
             "options": f"-c lock_timeout={round(lock_timeout_s * 1000)} {options}",
             **url.query,
         },
+        # all that a page reads is of one moment
+        **({} if write else {"isolation_level": "REPEATABLE READ"}),
         pool_pre_ping=True,  # a connection may have been dropped while rollouts played
     )
     if write:

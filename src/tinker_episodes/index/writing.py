@@ -20,14 +20,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from tinker_episodes.errors import RunIndexError
-from tinker_episodes.index.filing import Ids, file_rollouts, take_over, taken_over
+from tinker_episodes.index.filing import Filing, file_rollouts
+from tinker_episodes.index.ids import Ids
 from tinker_episodes.index.opened import OpenedIndex
 from tinker_episodes.index.records import Group, Rollout, SummaryFile
 from tinker_episodes.index.schema import LOCK_TIMEOUT_S, index_exists, reason_of, shown
+from tinker_episodes.index.taking_over import take_over, taken_over
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +36,12 @@ _BATCH = 64
 """The most groups that one transaction takes."""
 
 SummarySource = Callable[[Mapping[str, int]], Iterable[SummaryFile]]
-Write = Callable[[Connection, Ids], None]
 
 
 @dataclass(slots=True)
 class _Job:
-    write: Write
+    group: Group
+    rollouts: tuple[Rollout, ...]
     done: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future[None])
 
 
@@ -73,8 +74,7 @@ class IndexWriter:
         Raises:
             RunIndexError: they could not be written; nothing of them is in the index.
         """
-        kept = tuple(rollouts)
-        job = _Job(lambda connection, ids: file_rollouts(connection, ids, group, kept))
+        job = _Job(group, tuple(rollouts))
         job.done.set_running_or_notify_cancel()  # from now on: who stops waiting cancels nothing
         self._put(job)
         await asyncio.wrap_future(job.done)
@@ -159,9 +159,9 @@ class IndexWriter:
         if not jobs:
             return
         try:
+            filings = [Filing.of(job.group, job.rollouts) for job in jobs]
             with index.writing() as connection:
-                for job in jobs:
-                    job.write(connection, ids)
+                file_rollouts(connection, ids, filings)
         except Exception as error:  # noqa: BLE001 - carried to whoever awaits the job
             ids.forget()
             if again and isinstance(error, DBAPIError) and error.connection_invalidated:
