@@ -28,7 +28,7 @@ _context.set_forkserver_preload(["support.preloaded"])
 
 @dataclass(frozen=True)
 class Kill:
-    """When a trainer is killed: at the n-th thing that it writes, or after a time; never if None."""
+    """When a trainer is killed: at the n-th thing that it writes, or after a time."""
 
     moment: int | None = None
     seconds: float | None = None
@@ -66,8 +66,9 @@ def _importable() -> Iterator[None]:
 def _train(
     moment: int | None, output: str, server: str, log_path: str, settings: dict[str, Any]
 ) -> None:
-    from support.training import config
     from tinker_cookbook.rl import train
+
+    from support.training import config
 
     file = Path(output).open("w")  # noqa: SIM115 - for the life of the process
     os.dup2(file.fileno(), 1)

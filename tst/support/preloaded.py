@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import support.training  # noqa: F401
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+import support.training  # noqa: F401
 from tinker_episodes import loopback
 from tinker_episodes.cookbook.rendering import rendering_of
 

@@ -133,7 +133,7 @@ def test_summaries_are_followed_once_an_iteration(log_path: Path) -> None:
         "iteration_000000/eval_test_rollout_summaries.jsonl": [("c", 0, False)],
         "iteration_000000/train_rollout_summaries.jsonl": [("a", 0, True), ("b", 0, True)],
     }
-    known.update({file.name: file.size for file in files})
+    known.update({file.name: file.stamp for file in files})
     trained(log_path, 1)
     assert list(follow(known)) == []
 
@@ -142,7 +142,7 @@ def test_summary_that_grows_is_read_again(log_path: Path) -> None:
     follow, known = Follower(str(log_path)), dict[str, int]()
     summary(log_path, 0, "train", "a")
     trained(log_path, 0)
-    known.update({file.name: file.size for file in follow(known)})
+    known.update({file.name: file.stamp for file in follow(known)})
     summary(log_path, 0, "train", "a", "b")
     trained(log_path, 1)
     (again,) = follow(known)
