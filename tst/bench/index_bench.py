@@ -39,7 +39,8 @@ class Statements:
         event.listen(reader._engine, "before_cursor_execute", self._see)
 
     def _see(self, _c: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
-        self.seen.append((sql, values))
+        if sql != "BEGIN":
+            self.seen.append((sql, values))
 
     def again_s(self, connection: sqlite3.Connection) -> float:
         """Seconds that they take by themselves."""
