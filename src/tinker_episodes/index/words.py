@@ -16,14 +16,10 @@ from typing import Any, cast
 
 _WORD = re.compile(r"[^\W_]+")
 _MARK = "\ue000"
-_LONGEST = 48
-"""Characters of a word that count."""
 _TEXT = 1_000_000
 """Characters of a rollout that are searched, from its beginning."""
 _SLICE = 65_536
 """Characters that are split at once: the interpreter's lock is held that long."""
-_DISTINCT = 10_000
-"""Different words of a rollout that are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +33,9 @@ class Passage:
     text: str
 
 
-def words_of(text: str) -> Iterator[str]:
+def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
-    for start in range(0, len(text), _SLICE):
-        for match in _WORD.finditer(text[start : start + _SLICE].lower()):
-            yield match.group()[:_LONGEST]
+    return _WORD.findall(text.lower())
 
 
 def fact(kind: str, value: str | int) -> str:
@@ -62,15 +56,20 @@ def _twentieth(reward: float) -> int:
 
 
 def searched(passages: Iterable[Passage], facts: Iterable[str]) -> str:
-    """A rollout's different words and facts, separated by spaces."""
-    found: dict[str, None] = {}
-    left = _TEXT
-    for passage in passages:
-        found |= dict.fromkeys(words_of(passage.text[:left].replace(_MARK, " ")))
-        left -= len(passage.text)
-        if left <= 0 or len(found) >= _DISTINCT:
-            break
-    return " ".join([*facts, *list(found)[:_DISTINCT]])
+    """What the inverted index takes of a rollout: its facts and words, without case.
+
+    What separates them is ASCII: a database that takes runs of ASCII letters, digits, and whatever
+    is not ASCII for words finds just these words in it.
+    """
+    text = "\n".join(passage.text for passage in passages)[:_TEXT]
+    return " ".join([*facts, _separated(text)])
+
+
+def _separated(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
+    return " ".join(" ".join(words_of(some.replace(_MARK, " "))) for some in slices)
 
 
 # ---------------------------------------------------------------- the texts of a transcript
@@ -82,19 +81,16 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     System prompts are left out: all rollouts of a task share them.
     """
     for at, entry in enumerate(_items(transcript.get("entries"))):
-        if isinstance(entry, Mapping):
-            for kind, text in _entry_texts(cast(Mapping[str, Any], entry)):
-                if text:
-                    yield Passage(at, kind, text)
+        for kind, text in _entry_texts(entry) if isinstance(entry, Mapping) else ():
+            if text:
+                yield Passage(at, kind, text)
 
 
 def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """The tools that were called, each with whether it answered without an error."""
-    for entry in _items(transcript.get("entries")):
-        if isinstance(entry, Mapping):
-            found = cast(Mapping[str, Any], entry)
-            if found.get("kind") == "result" and isinstance(found.get("name"), str):
-                yield found["name"], not found.get("error")
+    for entry in _objects(transcript.get("entries")):
+        if entry.get("kind") == "result" and isinstance(entry.get("name"), str):
+            yield entry["name"], not entry.get("error")
 
 
 def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -103,9 +99,9 @@ def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "prompt", _plain(entry.get("text"))
     elif kind == "reply":
         yield from _content_texts("message", entry.get("content"))
-        for call in _items(entry.get("calls")):
+        for call in _objects(entry.get("calls")):
             yield "call", f"{_plain(call.get('name'))} {_plain(call.get('written'))}"
-        for broken in _items(entry.get("malformed")):
+        for broken in _objects(entry.get("malformed")):
             yield "call", _plain(broken.get("text"))
     elif kind == "result":
         yield from _content_texts("result", entry.get("content"))
@@ -117,7 +113,7 @@ def _content_texts(kind: str, content: Any) -> Iterator[tuple[str, str]]:
     if isinstance(content, str):
         yield kind, content
         return
-    for part in _items(content):
+    for part in _objects(content):
         yield kind, _plain(part.get("text"))
         yield "thinking", _plain(part.get("thinking"))
 
@@ -136,3 +132,7 @@ def _plain(value: Any) -> str:
 
 def _items(value: Any) -> Iterable[Any]:
     return cast(Iterable[Any], value) if isinstance(value, list | tuple) else ()
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (item for item in _items(value) if isinstance(item, Mapping))
