@@ -184,7 +184,7 @@ def _play(reader: IndexReader, run: str, step: int, task: str) -> tuple[str, Seq
     entries = (reader.transcript(group[0]["key"]) or {}).get("entries", [])
     score = reader.scores(group[0]["key"])[0]
     lines = [line for entry in entries[1:] for line in entry_lines(entry)]
-    scored = Text(f"  score  {score['value']:.0f}: {score['explanation']}", style="bold")
+    scored = Text(f"  score  {score.value:.0f}: {score.explanation}", style="bold")
     return f"the first of {len(group)} rollouts; {won} of them win", [*lines, scored]
 
 

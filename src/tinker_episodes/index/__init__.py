@@ -6,6 +6,7 @@ from tinker_episodes.index.records import (
     Attempt,
     BundleRecord,
     Group,
+    ImageRecord,
     Rollout,
     ScoreRecord,
     Split,
@@ -13,12 +14,13 @@ from tinker_episodes.index.records import (
     Summary,
     SummaryFile,
 )
-from tinker_episodes.index.writing import IndexWriter, index_writer
+from tinker_episodes.index.writing import IndexWriter, forget_fault, index_writer
 
 __all__ = [
     "Attempt",
     "BundleRecord",
     "Group",
+    "ImageRecord",
     "IndexWriter",
     "Rollout",
     "ScoreRecord",
@@ -26,5 +28,6 @@ __all__ = [
     "Status",
     "Summary",
     "SummaryFile",
+    "forget_fault",
     "index_writer",
 ]

@@ -1,6 +1,6 @@
-"""The tables of the run index, and how a database is opened.
+"""How the database of a run index is made and opened.
 
-The schema's version stands in the database.
+The schema's version stands in it; its tables are in `tables.py`.
 """
 
 from __future__ import annotations
@@ -11,142 +11,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Engine,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
+from sqlalchemy import Engine, create_engine, event, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from tinker_episodes.errors import RunIndexError
+from tinker_episodes.index.dialect import prepare_search
+from tinker_episodes.index.postgres import postgres_engine
+from tinker_episodes.index.tables import meta, metadata
 
-VERSION = 1
+VERSION = 2
 LOCK_TIMEOUT_S = 60
-"""Seconds that a write waits for another process's write."""
-
-metadata = MetaData()
-
-meta = Table("meta", metadata, Column("version", Integer, nullable=False))
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("path", Text, nullable=False, unique=True),
-    Column("name", String(200), nullable=False, unique=True),
-)
-
-attempts = Table(
-    "attempts",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("token", String(64), nullable=False, unique=True),
-    Column("start_step", Integer, nullable=False),
-    Column("began_at", Float, nullable=False),
-    UniqueConstraint("run_id", "number"),
-)
-
-run_groups = Table(
-    "run_groups",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
-    Column("split", String(8), nullable=False),
-    Column("step", Integer, nullable=False),
-    UniqueConstraint("run_id", "split", "step"),
-)
-
-bundles = Table(
-    "bundles",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("version", String(200), nullable=False),
-    Column("content_hash", String(64), nullable=False),
-    UniqueConstraint("name", "version", "content_hash"),
-)
-
-groups = Table(
-    "groups",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(64), nullable=False, unique=True),
-    Column("attempt_id", Integer, ForeignKey("attempts.id"), nullable=False),
-    Column("run_group_id", Integer, ForeignKey("run_groups.id"), nullable=False),
-    Column("bundle_id", Integer, ForeignKey("bundles.id"), nullable=False),
-    Column("task", Text, nullable=False),
-    Column("tags", Text, nullable=False),
-    Index("groups_by_run_group", "run_group_id", "attempt_id"),
-)
-
-rollouts = Table(
-    "rollouts",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(64), nullable=False, unique=True),
-    Column("group_id", Integer, ForeignKey("groups.id"), nullable=False),
-    Column("place", Integer, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("reward", Float),
-    Column("trained_reward", Float),
-    Column("trained", Boolean, nullable=False),
-    Column("sampler_step", Integer),
-    Column("cut", String(32)),
-    Column("reason", Text, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("messages", Integer, nullable=False),
-    Column("tool_calls", Integer, nullable=False),
-    Column("tool_errors", Integer, nullable=False),
-    Column("format_errors", Integer, nullable=False),
-    Column("sampled_tokens", Integer, nullable=False),
-    Column("observation_tokens", Integer, nullable=False),
-    Column("opened_at", Float),
-    Column("duration_s", Float),
-    Index("rollouts_by_group", "group_id", "place"),
-)
-
-scores = Table(
-    "scores",
-    metadata,
-    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
-    Column("name", String(200), primary_key=True),
-    Column("value", Float, nullable=False),
-    Column("explanation", Text, nullable=False),
-    Column("evidence", Text, nullable=False),
-)
-
-transcripts = Table(
-    "transcripts",
-    metadata,
-    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-
-summaries = Table(
-    "summaries",
-    metadata,
-    Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
-    Column("file", String(300), primary_key=True),
-    Column("size", Integer, nullable=False),
-)
+"""Seconds that a write waits for another process's; then it is a fault."""
 
 
 def default_url(log_path: str | Path) -> str:
@@ -155,11 +32,12 @@ def default_url(log_path: str | Path) -> str:
     return URL.create("sqlite", database=str(folder / "episodes.db")).render_as_string()
 
 
-def open_index(url: str, *, create: bool) -> Engine:
+def open_index(url: str, *, create: bool, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Engine:
     """The engine of an index.
 
     Args:
         create: Whether to make the database and its tables where they are not there.
+        lock_timeout_s: Seconds that a write waits for another process's.
 
     Raises:
         RunIndexError: it can't be reached, is not there, or is of another version.
@@ -171,11 +49,52 @@ def open_index(url: str, *, create: bool) -> Engine:
     try:
         if file is not None and create:
             file.parent.mkdir(parents=True, exist_ok=True)
-        engine = _engine(parsed, file, write=create)
-        _check_version(engine, url, create=create)
+        engine = _engine(parsed, file, write=create, lock_timeout_s=lock_timeout_s)
+        try:
+            _check_version(engine, shown(url), create=create)
+        except BaseException:
+            engine.dispose()
+            raise
     except (SQLAlchemyError, OSError, ImportError) as error:
-        raise RunIndexError(f"the run index {url} can't be opened: {reason_of(error)}") from error
+        raise RunIndexError(
+            f"the run index {shown(url)} can't be opened: {reason_of(error)}"
+        ) from error
     return engine
+
+
+def index_exists(url: str) -> bool:
+    """Whether there is a run index at `url`.
+
+    Raises:
+        RunIndexError: its database can't be reached.
+    """
+    parsed = _parsed(url)
+    file = _file_of(parsed)
+    if file is not None and not file.exists():
+        return False
+    try:
+        engine = _engine(parsed, file, write=False, lock_timeout_s=LOCK_TIMEOUT_S)
+        try:
+            with engine.connect() as connection:
+                tables = inspect(connection).get_table_names()
+        finally:
+            engine.dispose()
+    except (SQLAlchemyError, ImportError) as error:
+        raise RunIndexError(
+            f"the run index {shown(url)} can't be opened: {reason_of(error)}"
+        ) from error
+    # A file without tables is one that another process is making; a server may hold others' tables.
+    return bool(tables) if file is not None else "meta" in tables
+
+
+def file_of(url: str) -> Path | None:
+    """The file of an index; None where it is a server's."""
+    return _file_of(_parsed(url))
+
+
+def shown(url: str) -> str:
+    """A database URL without its password, for messages."""
+    return _parsed(url).render_as_string(hide_password=True)
 
 
 def check_url(url: str) -> None:
@@ -185,10 +104,10 @@ def check_url(url: str) -> None:
         RunIndexError: what stands in the way.
     """
     file = _file_of(_parsed(url))
+    if index_exists(url):
+        open_index(url, create=False).dispose()
     if file is None:
         return
-    if file.exists():
-        open_index(url, create=False).dispose()
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise RunIndexError(
@@ -217,13 +136,21 @@ def _file_of(url: URL) -> Path | None:
     return Path(str(url.database)) if is_file else None
 
 
-def _engine(url: URL, file: Path | None, *, write: bool) -> Engine:
+def _engine(url: URL, file: Path | None, *, write: bool, lock_timeout_s: float) -> Engine:
+    if url.get_backend_name() == "postgresql":
+        return postgres_engine(url, write=write, lock_timeout_s=lock_timeout_s)
     if url.get_backend_name() != "sqlite":
-        return create_engine(url)
+        raise RunIndexError(f"a run index is on SQLite or PostgreSQL, not {url.get_backend_name()}")
     if file is not None and not write:
-        return create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
-    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
-    event.listen(engine, "connect", _on_connect)
+        engine = create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
+        event.listen(engine, "begin", _on_read)
+        return engine
+    engine = create_engine(url, connect_args={"timeout": lock_timeout_s})
+
+    def on_connect(connection: Any, _record: Any) -> None:
+        _on_connect(connection, lock_timeout_s)
+
+    event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
 
@@ -235,19 +162,19 @@ def _read_only(file: Path) -> sqlite3.Connection:
     """
     frozen = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
     address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if frozen else ''}"
-    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S)
+    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
 
 
-def _on_connect(connection: Any, _record: Any) -> None:
+def _on_connect(connection: Any, lock_timeout_s: float) -> None:
     connection.isolation_level = None  # transactions are begun by _on_begin
-    _switch_to_wal(connection)
+    _switch_to_wal(connection, lock_timeout_s)
     for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _switch_to_wal(connection: Any) -> None:
+def _switch_to_wal(connection: Any, lock_timeout_s: float) -> None:
     """SQLite fails this switch at once, without its timeout, where another process writes."""
-    until = time.monotonic() + LOCK_TIMEOUT_S
+    until = time.monotonic() + lock_timeout_s
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
@@ -264,13 +191,18 @@ def _on_begin(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _on_read(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN")  # all that a page reads is of one moment
+
+
 def _check_version(engine: Engine, url: str, *, create: bool) -> None:
     with engine.begin() as connection:
         if not inspect(connection).has_table("meta"):
             if not create:
                 raise RunIndexError(f"{url} is no run index: it has no table `meta`")
             metadata.create_all(connection)
-            connection.execute(meta.insert().values(version=VERSION))
+            prepare_search(connection)
+            connection.execute(meta.insert().values(version=VERSION, revision=0))
         found = connection.execute(select(meta.c.version)).scalar_one()
     if found != VERSION:
         raise RunIndexError(
