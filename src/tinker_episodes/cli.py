@@ -109,6 +109,18 @@ def show(config: Show) -> int:
     return print_rollout(config.rollout, config.index)
 
 
+def _explore_class() -> CommandClass:
+    from tinker_episodes.explorer.config import Explore
+
+    return Explore
+
+
+def _explore(config: Any) -> int:
+    from tinker_episodes.explorer.serve import run
+
+    return run(config)
+
+
 def _loopback_class() -> CommandClass:
     from tinker_episodes.loopback import LoopbackConfig
 
@@ -126,6 +138,7 @@ _COMMANDS: dict[str, tuple[Callable[[], CommandClass], Callable[[Any], int], str
     "runs": (lambda: Runs, runs, "path", "list the runs of a run index"),
     "steps": (lambda: Steps, steps, "path", "show a run step by step"),
     "show": (lambda: Show, show, "rollout", "show one rollout"),
+    "explore": (_explore_class, _explore, "path", "show runs as a web page, while they train"),
     "loopback": (_loopback_class, _loopback, None, "serve the Tinker API with a tiny model here"),
 }
 """By name: the settings, what runs, the setting that may stand without its key, and one line of
