@@ -49,9 +49,7 @@ class Api:
             "group": self.group, "rollout": self.rollout, "tokens": self.tokens, "task": self.task,
             "search": self.search, "labels": self.labels, "image": self.image,
         }  # fmt: skip
-        return [
-            Route(f"/api/{name}", endpoint, methods=["GET"]) for name, endpoint in named.items()
-        ]
+        return [Route(f"/{name}", endpoint) for name, endpoint in named.items()]
 
     def runs(self, request: Request) -> Response:
         """All runs: of the index, then those that the trainer alone logged."""

@@ -62,9 +62,7 @@ def create_app(
         middleware.append(Middleware(TokenCheck, token=token))
     app = Starlette(
         routes=[
-            Route("/api/live", watcher.live, methods=["GET"]),
-            *Api(sources).routes(),
-            Mount("/api", routes=[]),
+            Mount("/api", routes=[Route("/live", watcher.live), *Api(sources).routes()]),
             Mount("/static", StaticFiles(directory=STATIC)),
             Route("/{page:path}", _page, methods=["GET"]),
         ],

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import logging
 import socket
 
 import uvicorn
+from starlette.applications import Starlette
 
 from tinker_episodes.errors import ConfigError
 from tinker_episodes.explorer.app import create_app
 from tinker_episodes.explorer.config import DEFAULT_PORT, Explore, is_loopback, names_of, token_of
+from tinker_episodes.explorer.live import Watcher
 from tinker_episodes.explorer.sources import sources_of
 
 
@@ -25,22 +29,24 @@ def run(config: Explore) -> int:
         app = create_app(sources, names=names_of(config), token=token)
         print(described(config, server.getsockname()[1], sources.place, token), flush=True)
         logging.basicConfig(format="explore: %(message)s", level=logging.WARNING)
-        settings = uvicorn.Config(
-            app, log_level="critical", access_log=False, ws="none", timeout_graceful_shutdown=1
-        )
-        _Server(settings, app).run(sockets=[server])
+        with contextlib.suppress(KeyboardInterrupt):  # how it is meant to be stopped
+            ExplorerServer(app).run(sockets=[server])
     return 0
 
 
-class _Server(uvicorn.Server):
-    """Ends the streams of live updates at once, so that Ctrl-C does not wait for them."""
+class ExplorerServer(uvicorn.Server):
+    """Ends the streams of live updates when it stops, so that nothing waits for them."""
 
-    def __init__(self, settings: uvicorn.Config, app: object) -> None:
-        super().__init__(settings)
-        self._app = app
+    def __init__(self, app: Starlette) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app, log_level="critical", access_log=False, ws="none", timeout_graceful_shutdown=1
+            )
+        )
+        self._watcher: Watcher = app.state.watcher
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.watcher.stop()  # type: ignore[attr-defined]
+        self._watcher.stop()
         await super().shutdown(sockets)
 
 
@@ -54,8 +60,10 @@ def listen(host: str, port: int | None) -> socket.socket:
         return _bound(host, port)
     try:
         return _bound(host, DEFAULT_PORT)
-    except ConfigError:
-        return _bound(host, 0)
+    except ConfigError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE:
+            return _bound(host, 0)
+        raise
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -61,7 +61,7 @@ function ask(signal) {
 }
 
 function paint({ fresh }) {
-  const drawn = el("div", { class: `page ${page.name}` }, page.view.render(page.data, page));
+  const drawn = el("div", { class: `page page-${page.name}` }, page.view.render(page.data, page));
   if (fresh || main.firstElementChild?.className !== drawn.className) show(main, drawn);
   else morph(main.firstElementChild, drawn);
   const crumbs = page.view.crumbs?.(page.data, page) ?? [];

@@ -15,7 +15,7 @@ export function chart({ title, unit = "", help = "", series, format = number, wi
   const model = { ...layout(drawn, width, height, domain), series: drawn, format };
   const figure = el(
     "figure",
-    { class: "chart", "data-key": title, on: HANDLERS, tabindex: "0", role: "group", "aria-label": summary(title, unit, drawn, format) },
+    { class: drawn.length > 2 ? "chart crowded" : "chart", "data-key": title, on: HANDLERS, tabindex: "0", role: "group", "aria-label": summary(title, unit, drawn, format) },
     el(
       "figcaption",
       {},
@@ -63,7 +63,7 @@ function yAxis({ yDomain, y, format }, width) {
     svg(
       "g",
       { class: "tick" },
-      svg("line", { class: value === 0 ? "zero" : "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
+      svg("line", { class: value === 0 ? "zero" : "gridline", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
       svg("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)),
     ),
   );
@@ -107,7 +107,7 @@ function lastOf(one) {
 function legendItem(one, value, format) {
   return el(
     "span",
-    { class: `legend-item c${one.color} ${one.split}` },
+    { class: `legend-item c${one.color} ${one.split}`, title: one.label },
     el("i", { class: "swatch", "aria-hidden": "true" }),
     el("span", { class: "legend-label" }, one.label),
     el("b", {}, format(value)),

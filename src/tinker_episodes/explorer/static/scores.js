@@ -14,13 +14,18 @@ export function scores(found) {
       el("h2", {}, textBlock(score.name), el("span", { class: "value-of" }, reward(score.value))),
       score.explanation && textBlock(score.explanation),
       score.messages.length > 0 && el("p", { class: "cites" }, "rests on ", score.messages.map((message, n) => [n > 0 && " ", el("a", { class: "pill plain", href: `#m${message}` }, `message ${message}`)])),
-      Object.keys(score.evidence).length > 0 && el("details", { class: "fold", open: size(score.evidence) < 400 }, el("summary", {}, "Evidence"), evidence(score.evidence)),
+      unlinked(score).length > 0 && el("details", { class: "fold", open: size(score.evidence) < 400 }, el("summary", {}, "Evidence"), evidence(unlinked(score))),
     ),
   );
 }
 
-function evidence(values) {
-  return el("dl", { class: "evidence" }, Object.entries(values).map(([name, value]) => el("div", {}, el("dt", {}, textBlock(name, { mono: true })), el("dd", {}, valueBlock(value, { first: 800 })))));
+/** The evidence that is not shown as links. */
+function unlinked({ evidence, messages }) {
+  return Object.entries(evidence).filter(([name]) => messages.length === 0 || (name !== "messages" && name !== "calls"));
+}
+
+function evidence(pairs) {
+  return el("dl", { class: "evidence" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, textBlock(name, { mono: true })), el("dd", {}, valueBlock(value, { first: 800 })))));
 }
 
 function size(value) {
