@@ -37,6 +37,7 @@ def test_runs_page_tells_of_each_run_and_leads_to_it(page: Page, desk_url: str) 
 
 def test_run_page_charts_rewards_scorers_endings_and_lengths(page: Page, desk_url: str) -> None:
     page.goto(desk_url + RUN)
+    expect(page.locator("figure.chart").first).to_be_visible()
     for title in (
         "Reward", "Spread between groups", "Spread inside groups", "Constant reward", "resolved",
         "polite", "Cut, share of rollouts", "Cut: length", "Tool errors", "Format errors", "Turns",

@@ -2,7 +2,7 @@
 // reader was.
 
 import { getJson, takeToken } from "./api.js";
-import { el, morph, show } from "./dom.js";
+import { el, morph, reveal, show } from "./dom.js";
 import { setKeys, startKeys } from "./keys.js";
 import { follow } from "./live.js";
 import { failure, loading } from "./parts.js";
@@ -40,6 +40,11 @@ async function open({ quiet = false, scroll = 0 } = {}) {
   const found = match(new URL(location.href));
   if (!found) return fail({ status: 404, message: `The explorer has no page ${location.pathname}.` });
   const next = { view: VIEWS[found.name], ...found };
+  const same = quiet && isOf(page, next);
+  if (same && page.view.live !== false) {
+    page.query = next.query; // what needs no new data, such as a pick, is seen at once
+    paint({ fresh: false });
+  }
   const slow = setTimeout(() => quiet || show(main, loading()), SLOW_MS);
   try {
     next.data = await next.view.load(next.params, next.query, ask(mine.signal));
@@ -50,10 +55,26 @@ async function open({ quiet = false, scroll = 0 } = {}) {
     clearTimeout(slow);
   }
   if (mine.signal.aborted) return;
-  const same = quiet && page?.name === next.name;
+  const read = same ? firstRead() : null;
   page = next;
   paint({ fresh: !same });
   if (!same) await settle(scroll);
+  else if (read) await keepRead(read);
+}
+
+function isOf(open, next) {
+  return open !== null && open.name === next.name && JSON.stringify(open.params) === JSON.stringify(next.params);
+}
+
+/** The message that the reader has at the top, of a view that is drawn anew as a whole. */
+function firstRead() {
+  if (!page.view.whole || scrollY < 40) return null;
+  return [...document.querySelectorAll("main [data-stop]")].find((stop) => stop.getBoundingClientRect().bottom > 100)?.id;
+}
+
+async function keepRead(id) {
+  await page.view.settle?.(page.data, page);
+  document.getElementById(id)?.scrollIntoView({ block: "start" });
 }
 
 function ask(signal) {
@@ -62,7 +83,7 @@ function ask(signal) {
 
 function paint({ fresh }) {
   const drawn = el("div", { class: `page page-${page.name}` }, page.view.render(page.data, page));
-  if (fresh || main.firstElementChild?.className !== drawn.className) show(main, drawn);
+  if (fresh || page.view.whole || main.firstElementChild?.className !== drawn.className) show(main, drawn);
   else morph(main.firstElementChild, drawn);
   const crumbs = page.view.crumbs?.(page.data, page) ?? [];
   show(document.getElementById("crumbs"), el("ol", {}, [["/", "Runs"], ...crumbs].map(crumb)));
@@ -78,14 +99,17 @@ function crumb([href, label], at, all) {
 /** Go to where the reader was, or to the message that the address names. */
 async function settle(scroll) {
   await page.view.settle?.(page.data, page);
-  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-  if (target) {
-    target.scrollIntoView({ block: "start" });
-    target.focus({ preventScroll: true });
-  } else {
-    scrollTo(0, scroll);
-    main.focus({ preventScroll: true });
-  }
+  const target = named();
+  if (target) return reveal(target);
+  const chosen = document.activeElement;
+  if (chosen !== main && main.contains(chosen)) return; // the view's own choice
+  scrollTo(0, scroll);
+  main.focus({ preventScroll: true });
+}
+
+/** What the fragment of the address names. */
+function named() {
+  return location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null;
 }
 
 function fail(error) {
@@ -109,6 +133,7 @@ function refresh() {
   refreshing ??= setTimeout(async () => {
     refreshing = null;
     const mine = page;
+    if (mine === null && main.querySelector(".failure")) return open({ quiet: true });
     if (document.hidden || mine === null || mine.view.live === false) return;
     try {
       const data = await mine.view.load(mine.params, mine.query, ask(opening.signal));
@@ -125,9 +150,7 @@ function changedState(state) {
   const mark = document.getElementById("live");
   mark.className = `live ${state}`;
   mark.textContent = { live: "live", lost: "connection lost", off: "" }[state];
-  if (state !== "live") return;
-  if (page === null && main.querySelector(".failure")) open();
-  else refresh();
+  if (state === "live") refresh();
 }
 
 // ---------------------------------------------------------------- start
@@ -147,6 +170,7 @@ addEventListener("popstate", (event) => {
   // A link to a message of the open page changes the fragment alone: the browser scrolls there.
   if (opened !== location.pathname + location.search) open({ scroll: event.state?.scroll ?? 0 });
 });
+addEventListener("hashchange", () => named() && reveal(named()));
 addEventListener("resize", () => page && page.view.resizes && paint({ fresh: false }));
 
 history.scrollRestoration = "manual";

@@ -28,7 +28,7 @@ function fill(node, attrs, children) {
 
 /** Links lead to this explorer's own pages: an address that came from data could be a script. */
 function ownAddress(address) {
-  if (/^(\/(?!\/)|#|\?)/.test(address)) return address;
+  if (/^(\/(?![/\\])|#|\?)/.test(address)) return address;
   throw new Error(`${address} is no address of the explorer`);
 }
 
@@ -99,4 +99,23 @@ function morphChildren(old, fresh) {
 
 function alike(a, b) {
   return a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.dataset?.key === b.dataset?.key;
+}
+
+const TRIES = 12;
+
+/**
+ * Scroll to a node and focus it. What lies between gets its size only when it is drawn, so the place
+ * is looked at again until it holds.
+ */
+export async function reveal(node, block = "start") {
+  node.focus({ preventScroll: true });
+  let before = null;
+  for (let at = 0; at < TRIES; at++) {
+    node.scrollIntoView({ block });
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+    const { top } = node.getBoundingClientRect();
+    if (before !== null && Math.abs(top - before) < 2) return;
+    before = top;
+  }
 }

@@ -6,12 +6,10 @@ import { el } from "./dom.js";
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu;
 
-/** How a hidden character is written: a control picture, or its code point. */
+/** How a hidden character is written: as an escape, or by its code point. */
 function written(character) {
-  const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  const code = character.codePointAt(0).toString(16);
+  return code.length < 3 ? `\\x${code.padStart(2, "0")}` : `U+${code.toUpperCase().padStart(4, "0")}`;
 }
 
 /** The text as nodes, with hidden characters as marked spans. */

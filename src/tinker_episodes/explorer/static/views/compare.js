@@ -2,7 +2,7 @@
 
 import { align, stepsOf } from "../align.js";
 import { callBlock } from "../call.js";
-import { el } from "../dom.js";
+import { el, reveal } from "../dom.js";
 import { plural, reward, shortKey } from "../format.js";
 import { empty, ending, heading, link, rewards } from "../parts.js";
 import { address } from "../router.js";
@@ -10,6 +10,7 @@ import { plain, textBlock } from "../text.js";
 import { content, fold, pairResults } from "../transcript.js";
 
 export const live = false;
+export const whole = true;
 
 export async function load(_params, query, ask) {
   const [a, b] = [query.get("a"), query.get("b")];
@@ -37,20 +38,17 @@ export function keys({ a, b }, _page, go) {
 }
 
 /** Open at the first difference. */
-export function settle() {
-  if (!location.hash) nextDifference();
+export async function settle() {
+  if (!location.hash) await nextDifference();
 }
 
 function nextDifference() {
   const places = [...document.querySelectorAll("[data-difference]")];
-  const at = places.indexOf(document.activeElement?.closest("[data-difference]"));
-  const next = places[at + 1] ?? places[0];
+  const here = document.activeElement;
+  const follows = (place) => here.compareDocumentPosition(place) === Node.DOCUMENT_POSITION_FOLLOWING;
+  const next = places.find(follows) ?? places[0];
   if (!next) return;
-  // After the page has put the reader at its top.
-  requestAnimationFrame(() => {
-    next.scrollIntoView({ block: "center" });
-    next.focus({ preventScroll: true });
-  });
+  return reveal(next, "center");
 }
 
 export function render({ a, b, pairs }) {

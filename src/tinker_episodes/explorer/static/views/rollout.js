@@ -12,6 +12,7 @@ import { tokenScale } from "../tokens.js";
 import { transcript } from "../transcript.js";
 
 export const live = false;
+export const whole = true; // messages are drawn in slices, which an update in place would lose
 
 export async function load({ key }, query, ask) {
   const tokens = query.get("tokens") === "1";
@@ -41,9 +42,9 @@ export function keys(data, { query }, go) {
 
 let drawn = Promise.resolve();
 
-/** Wait for all messages where the address names one of them. */
+/** Wait for all messages where one of them is to be shown. */
 export async function settle() {
-  if (location.hash) await drawn;
+  if (location.hash || scrollY > 0) await drawn;
 }
 
 export function render(data, { query }) {

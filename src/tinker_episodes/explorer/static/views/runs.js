@@ -34,7 +34,7 @@ export function render({ runs, place }, { query }) {
       columns: [
         { label: "run", class: "name", cell: (run) => plain(run.name) },
         { label: "", cell: (run) => run.live && badge("live", "live") },
-        { label: "plays", cell: bundles },
+        { label: "plays", class: "gist", cell: bundles },
         { label: "reward by step", class: "spark", cell: (run) => sparkline(run.points.map((point) => point.reward), { label: "reward" }) },
         { label: "latest reward", number: true, cell: (run) => reward(run.reward) },
         { label: "last step", number: true, cell: (run) => number(run.last_step) },
