@@ -20,6 +20,8 @@ from tinker_episodes.explorer.config import Explore
 from tinker_episodes.explorer.sources import sources_of
 
 TST = Path(__file__).parents[1]
+PATIENCE_MS = 30_000
+"""How long the driver waits for what must come, on a busy machine too."""
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
@@ -60,7 +62,9 @@ def browser() -> Iterator[Any]:
     """Headless Chromium."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: install Debian's package `chromium`, or set CHROMIUM")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=PATIENCE_MS)
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -82,7 +86,7 @@ def page(browser: Any) -> Iterator[Any]:
     context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page, seen = context.new_page(), Seen()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_MS)
     page.on("pageerror", lambda error: seen.faults.append(str(error)))
     page.on("console", lambda said: said.type == "error" and seen.faults.append(said.text))
     page.on("dialog", lambda dialog: (seen.faults.append(dialog.message), dialog.dismiss()))

@@ -127,7 +127,7 @@ def two(serve: Serve, tmp_path: Path) -> str:
             Status.FINISHED,
             float(at),
             transcript={"entries": [prompt("go"), *shared, *end]},
-        )  # noqa: E501
+        )
         for at, end in enumerate(ends)
     ]
     attempt = Attempt(str(tmp_path / "run"), "t", 0)

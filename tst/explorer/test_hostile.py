@@ -184,7 +184,9 @@ def test_pictures_are_drawn_if_they_are_plain_pictures(page: Page, hostile: str)
     last = page.locator("article.result").last
     drawn = last.locator("img")
     expect(drawn).to_have_count(1)
-    page.wait_for_function("document.querySelector('article img')?.naturalWidth === 96")
+    assert (
+        drawn.evaluate("async (image) => { await image.decode(); return image.naturalWidth }") == 96
+    )
     expect(last.locator(".placeholder")).to_have_count(5)
     for record, status in zip(IMAGES, (200, 415, 415, 200, 200), strict=True):
         answer = page.request.get(f"{hostile}/api/image?hash={record.hash}")

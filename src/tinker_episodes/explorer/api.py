@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tinker_episodes.explorer.asking import Asked, AskingError, found, json_response, plain
+from tinker_episodes.explorer.asking import Asked, AskingError, found, json_response, shallow
 from tinker_episodes.explorer.host_pages import host_groups, host_rollout
 from tinker_episodes.explorer.hostlog.reader import PREFIX, metrics_of
 from tinker_episodes.explorer.sources import Sources
@@ -56,8 +56,8 @@ class Api:
         index, hosts = self._sources.index, self._sources.hosts
         rows = [] if index is None else index.runs()
         alone = [] if hosts is None else hosts.runs(but={row.path for row in rows})
-        listed = [plain(row) | {"kind": "index"} for row in rows]
-        listed += [plain(run.row()) | {"kind": "log"} for run in alone]
+        listed = [shallow(row) | {"kind": "index"} for row in rows]
+        listed += [shallow(run.row()) | {"kind": "log"} for run in alone]
         return json_response({"runs": listed, "place": self._sources.place})
 
     def steps(self, request: Request) -> Response:
@@ -92,7 +92,7 @@ class Api:
             page = host_groups(hosts.step_groups(run, split, step), asked)
         else:
             raise AskingError(f"There is no step {step} of {run}.", 404)
-        return json_response(plain(page) | _neighbours(near, step))
+        return json_response(shallow(page) | _neighbours(near, step))
 
     def _page(
         self, index: IndexReader, run: str, split: Split, step: int, asked: Asked
@@ -117,10 +117,10 @@ class Api:
         host = self._sources.host_of(key)
         if host is not None:
             page = found(host.group(key), f"group {key}")
-            return json_response(plain(page) | {"kind": "log", "log": host.log(key)})
+            return json_response(shallow(page) | {"kind": "log", "log": host.log(key)})
         index = self._sources.index
         page = found(None if index is None else index.group(key), f"group {key}")
-        return json_response(plain(page) | {"kind": "index", "log": None})
+        return json_response(shallow(page) | {"kind": "index", "log": None})
 
     def rollout(self, request: Request) -> Response:
         """A rollout whole, but for its tokens."""
@@ -130,15 +130,14 @@ class Api:
             return json_response(host_rollout(host, key))
         index = self._sources.index
         page = found(None if index is None else index.rollout(key), f"rollout {key}")
-        return json_response(plain(page) | {"kind": "index", "log": None})
+        return json_response(shallow(page) | {"kind": "index", "log": None})
 
     def tokens(self, request: Request) -> Response:
         """A rollout's tokens by turn, and the texts of those that were sampled."""
         key = Asked(request).needed("key")
         index = self._sources.index
-        said = None if index is None or key.startswith(PREFIX) else index.transcript(key)
-        whole = found(said, f"rollout {key}")
-        return json_response({"turns": whole.get("turns", []), "pieces": whole.get("pieces", {})})
+        sampled = None if index is None or key.startswith(PREFIX) else index.tokens(key)
+        return json_response(found(sampled, f"token of rollout {key}"))
 
     def task(self, request: Request) -> Response:
         """One task over time."""
@@ -221,7 +220,7 @@ def search_of(asked: Asked) -> Search:
 def _neighbours(rows: list[StepRow], step: int) -> dict[str, Any]:
     steps = [row.step for row in rows]
     return {
-        "totals": next((plain(row) for row in rows if row.step == step), None),
+        "totals": next((shallow(row) for row in rows if row.step == step), None),
         "previous_step": max((one for one in steps if one < step), default=None),
         "next_step": min((one for one in steps if one > step), default=None),
     }

@@ -82,7 +82,7 @@ def create_app(
 
 async def _page(request: Request) -> Response:
     """The one page: which view it shows is told by its address, in the browser."""
-    return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+    return FileResponse(STATIC / "index.html")
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -97,22 +97,37 @@ def found(value: Found | None, what: str) -> Found:
 
 def json_response(value: Any, status: int = 200) -> Response:
     """A value as JSON in ASCII: what a model wrote may hold text that no encoding takes."""
-    body = json.dumps(plain(value), separators=(",", ":"), default=str).encode("ascii")
-    return Response(
-        body, status, media_type="application/json", headers={"Cache-Control": "no-store"}
-    )
+    try:
+        text = _dumped(value)
+    except ValueError:  # something is not finite, which JSON has no word for
+        text = _dumped(_finite(value))
+    headers = {"Cache-Control": "no-store"}
+    return Response(text.encode("ascii"), status, media_type="application/json", headers=headers)
 
 
-def plain(value: Any) -> Any:
-    """Dataclasses as objects, what is not finite as null; all else as it is."""
+def shallow(value: Any) -> dict[str, Any]:
+    """A dataclass as an object, its values as they are."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=_plain, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return shallow(value)
+    return dict(cast(Mapping[Any, Any], value)) if isinstance(value, Mapping) else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for what is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+    if dataclasses.is_dataclass(value):
+        return _finite(shallow(value))
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
+        return {key: _finite(item) for key, item in cast(Mapping[Any, Any], value).items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in cast(list[Any], value)]
+        return [_finite(item) for item in cast(list[Any], value)]
     return value

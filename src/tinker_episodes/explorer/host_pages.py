@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinker_episodes.explorer.asking import Asked, AskingError, found, plain
+from tinker_episodes.explorer.asking import Asked, AskingError, found, shallow
 from tinker_episodes.explorer.hostlog.reader import HostReader
 from tinker_episodes.index.reading import GroupRow, GroupsPage
 
@@ -43,4 +43,4 @@ def host_rollout(host: HostReader, key: str) -> dict[str, Any]:
     """A rollout, with its turns in numbers and what was logged of it in place of a transcript."""
     page = found(host.rollout(key), f"rollout {key}")
     detail = found(host.detail(key), f"rollout {key}")
-    return plain(page) | {"kind": "log", "log": plain(detail)}
+    return shallow(page) | {"kind": "log", "log": shallow(detail)}

@@ -44,7 +44,9 @@ class Hardened:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_hardened(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         await self._app(scope, receive, send_hardened if scope["type"] == "http" else send)

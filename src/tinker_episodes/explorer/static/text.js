@@ -44,7 +44,7 @@ const LINES = 60;
 export function textBlock(text, { mono = false, first = FIRST } = {}) {
   const block = el("div", { class: mono ? "text mono" : "text", dir: "auto" });
   const end = shownFirst(text, first);
-  block.append(el("span", {}, visible(text.slice(0, end))));
+  block.append(...visible(text.slice(0, end)));
   if (end < text.length) block.append(moreButton(text, end));
   return block;
 }

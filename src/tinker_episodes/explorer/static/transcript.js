@@ -7,7 +7,7 @@ import { picture } from "./pictures.js";
 import { textBlock } from "./text.js";
 import { tokenLine } from "./tokens.js";
 
-const SLICE = 150;
+const SLICE = 80;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map() }) {
@@ -23,7 +23,7 @@ export function transcript(entries, { sampled = null, cited = new Map() }) {
   const rest = async () => {
     while (at < entries.length) {
       await new Promise(requestAnimationFrame);
-      slice(at + SLICE * 4);
+      slice(at + SLICE * 12);
     }
   };
   return { list, drawn: at < entries.length ? rest() : Promise.resolve() };

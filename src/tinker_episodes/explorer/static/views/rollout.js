@@ -1,6 +1,6 @@
 // One rollout: what was said and done, how it was scored, what it changed, and where it was cut.
 
-import { el } from "../dom.js";
+import { el, reveal } from "../dom.js";
 import { count, cutName, number, reward, seconds, shortKey } from "../format.js";
 import { hostSteps } from "../hoststeps.js";
 import { badge, copy, ending, facts, heading, link, rewards } from "../parts.js";
@@ -35,7 +35,7 @@ export function keys(data, { query }, go) {
     ArrowLeft: ["previous rollout of the group", to(data.previous)],
     ArrowRight: ["next rollout of the group", to(data.next)],
     t: ["tokens on or off", () => go(changed({ tokens: query.get("tokens") ? "" : "1" }), { replace: true })],
-    e: ["to the end", () => document.getElementById("end")?.scrollIntoView()],
+    e: ["to the end", () => drawn.then(() => reveal(document.getElementById("end"), "end"))],
     l: ["copy the link", () => copyLink()],
   };
 }
@@ -103,10 +103,10 @@ function copyLink() {
 
 /** Where and why it ended: a cut stands at the place of the cut. */
 function end({ status, cut, reason }) {
-  if (cut) return el("div", { class: "end cut", id: "end" }, el("b", {}, `Cut here: ${cutName(plain(cut))}. `), CUTS[cut] ?? "", " It is scored as it was left.");
-  if (status === "failed") return el("div", { class: "end bad", id: "end" }, el("b", {}, "Failed here. "), "It has no reward. ", textBlock(reason, { mono: true }));
-  if (status === "abandoned") return el("div", { class: "end", id: "end" }, el("b", {}, "Dropped here by the trainer. "), "It has no reward. ", reason && textBlock(reason, { mono: true }));
-  return el("div", { class: "end", id: "end" }, "The end.");
+  if (cut) return el("div", { class: "end cut", id: "end", tabindex: "-1" }, el("b", {}, `Cut here: ${cutName(plain(cut))}. `), CUTS[cut] ?? "", " It is scored as it was left.");
+  if (status === "failed") return el("div", { class: "end bad", id: "end", tabindex: "-1" }, el("b", {}, "Failed here. "), "It has no reward. ", textBlock(reason, { mono: true }));
+  if (status === "abandoned") return el("div", { class: "end", id: "end", tabindex: "-1" }, el("b", {}, "Dropped here by the trainer. "), "It has no reward. ", reason && textBlock(reason, { mono: true }));
+  return el("div", { class: "end", id: "end", tabindex: "-1" }, "The end.");
 }
 
 const CUTS = {
