@@ -1,5 +1,5 @@
-"""Transcripts of thousands of messages and lines of megabytes: all of it can be reached, and no more
-of it is drawn than can be read.
+"""Transcripts of thousands of messages and lines of megabytes: all of it can be reached, and no
+more of it is drawn than can be read.
 """
 
 from __future__ import annotations

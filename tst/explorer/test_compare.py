@@ -49,7 +49,8 @@ def test_same_calls_are_paired_whatever_stands_between(page: Page, desk_url: str
     b = [prompt("go"), *call("find", id="1"), *call("send", to="x"), reply("bye")]
     pairs = align(page, a, b)
     assert names(pairs) == [
-        ("prompt", "prompt"), ("find", "find"), ("look", None), ("send", "send"), ("reply", "reply"),
+        ("prompt", "prompt"), ("find", "find"), ("look", None), ("send", "send"),
+        ("reply", "reply"),
     ]  # fmt: skip
     assert [same for *_, same in pairs] == [True, True, False, True, True]
 
@@ -74,7 +75,9 @@ def test_same_call_with_another_answer_differs(page: Page, desk_url: str) -> Non
 
 def test_order_of_arguments_does_not_matter(page: Page, desk_url: str) -> None:
     page.goto(desk_url)
-    ((_, _, same),) = align(page, call("find", a=1, b=[{"c": 2, "d": 3}]), call("find", b=[{"d": 3, "c": 2}], a=1))  # fmt: skip  # noqa: E501
+    one = call("find", a=1, b=[{"c": 2, "d": 3}])
+    other = call("find", b=[{"d": 3, "c": 2}], a=1)
+    ((_, _, same),) = align(page, one, other)
     assert same
 
 
@@ -84,6 +87,13 @@ def test_long_ones_are_aligned_in_time(page: Page, desk_url: str) -> None:
     other = [entry for at in range(2500) for entry in call("find", id=str(at + at // 2))]
     assert len(align(page, long, other)) >= 2500
     assert all(same for *_, same in align(page, long, long))
+
+
+def matches(entries: list[dict[str, Any]]) -> list[str]:
+    """What each call is matched by."""
+    results = [entry for entry in entries if entry["kind"] == "result"]
+    compact = [json.dumps(entry["arguments"], separators=(",", ":")) for entry in results]
+    return [f"{entry['name']}:{text}" for entry, text in zip(results, compact, strict=True)]
 
 
 ENTRIES = st.lists(
@@ -104,10 +114,7 @@ def test_an_alignment_holds_every_step_once_and_in_order(
     if not page.url.startswith(desk_url):
         page.goto(desk_url)
     pairs = align(page, a, b)
-    expected = [
-        [f"{e['name']}:{json.dumps(e['arguments'], separators=(',', ':'))}" for e in side if e["kind"] == "result"]
-        for side in (a, b)
-    ]  # fmt: skip
+    expected = [matches(side) for side in (a, b)]
     assert [x for x, _, _ in pairs if x is not None] == expected[0]
     assert [y for _, y, _ in pairs if y is not None] == expected[1]
     assert all(x or y for x, y, _ in pairs)
@@ -121,14 +128,8 @@ def two(serve: Serve, tmp_path: Path) -> str:
     shared = [entry for at in range(20) for entry in call("find", f"found {at}", id=str(at))]
     ends = ([*call("send", to="left"), reply("done")], [*call("keep", at="right"), reply("done")])
     rollouts = [
-        Rollout(
-            f"two{at}",
-            at,
-            Status.FINISHED,
-            float(at),
-            transcript={"entries": [prompt("go"), *shared, *end]},
-        )
-        for at, end in enumerate(ends)
+        Rollout(f"two{at}", at, Status.FINISHED, float(at), transcript={"entries": entries})
+        for at, entries in enumerate([[prompt("go"), *shared, *end] for end in ends])
     ]
     attempt = Attempt(str(tmp_path / "run"), "t", 0)
     group = Group(attempt, "g", Split.TRAIN, 0, BUNDLE, "task", ())
