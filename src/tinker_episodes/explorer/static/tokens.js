@@ -22,9 +22,13 @@ function span(token, logprob, pieces) {
   const known = typeof logprob === "number" && Number.isFinite(logprob);
   const probability = known ? Math.exp(logprob) : null;
   const title = `token ${token}${known ? `, probability ${(probability * 100).toPrecision(3)} %, logprob ${logprob.toFixed(3)}` : ", no logprob"}`;
-  const children = text === undefined ? [`[${token}]`] : visible(text);
-  const breaks = text?.includes("\n") ? "\u23ce" : "";
-  return el("span", { class: `token ${known ? `p${level(probability)}` : "p-none"}`, title: plain(title) }, breaks && el("span", { class: "quiet" }, breaks), children);
+  const children = text === undefined ? [`[${token}]`] : text.split("\n").map((part, n) => [n > 0 && [lineEnd(), "\n"], visible(part)]);
+  return el("span", { class: `token ${known ? `p${level(probability)}` : "p-none"}`, title: plain(title) }, children);
+}
+
+/** A sign for a line's end: a token may be nothing else. */
+function lineEnd() {
+  return el("span", { class: "quiet" }, "\u23ce");
 }
 
 /** Ten levels, finer where a token was unlikely. */

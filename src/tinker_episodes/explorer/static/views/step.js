@@ -18,7 +18,13 @@ const FILTERS = [
 
 export function load({ run, split, step }, query, ask) {
   const order = orderOf(query, "spread");
-  return ask("groups", { run, split, step, sort: order.by, order: order.down ? "down" : "up", only: query.get("only"), task: query.get("task"), after: query.get("after") });
+  return ask("groups", { run, split, step, sort: order.by, order: order.down ? "down" : "up", only: query.get("only"), ...fieldsOf(query), attempt: query.get("attempt"), after: query.get("after") });
+}
+
+const FIELDS = ["task", "tag", "low", "high"];
+
+function fieldsOf(query) {
+  return Object.fromEntries(FIELDS.map((name) => [name, query.get(name) ?? ""]));
 }
 
 export function crumbs(_data, { params }) {
@@ -44,12 +50,18 @@ export function render(data, { params, query }) {
       ["cut", count(totals.cut)],
       ["failed", count(totals.failed)],
       ["dropped", count(totals.abandoned)],
+      ["attempts", data.attempts.length > 1 && data.attempts.map(attemptLink)],
     ]),
     filters(query),
     groups.length === 0 ? empty("No group is here.", "Take a filter away, or look at another step.") : groupTable(data, query),
     data.next && el("p", {}, el("a", { class: "primary", href: changed({ after: data.next }) }, "More groups")),
     query.get("after") && el("p", {}, el("a", { href: changed({ after: "" }) }, "Back to the first groups")),
   ];
+}
+
+/** A step that was played by several attempts: the latest stands, the others can be looked at. */
+function attemptLink({ number, superseded }) {
+  return el("a", { class: "pill plain", href: changed({ attempt: superseded ? number : "", after: "" }) }, `${number}${superseded ? " superseded" : " stands"}`);
 }
 
 function neighbours({ previous_step: previous, next_step: next }, { run, split }) {
@@ -63,17 +75,22 @@ function neighbours({ previous_step: previous, next_step: next }, { run, split }
 
 function filters(query) {
   const only = query.get("only") ?? "";
+  const field = (name, label, attrs) => el("label", {}, `${label} `, el("input", { name, value: query.get(name) ?? "", autocomplete: "off", ...attrs }));
   return el(
     "form",
     { class: "filters", role: "search", on: { submit: (event) => submit(event) } },
     FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label)),
-    el("label", {}, "task ", el("input", { type: "search", name: "task", value: query.get("task") ?? "", placeholder: "part of its id", "data-search": true })),
+    field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
+    field("tag", "tag", { type: "search" }),
+    field("low", "mean from", { type: "number", step: "any" }),
+    field("high", "to", { type: "number", step: "any" }),
+    el("button", { type: "submit" }, "Filter"),
   );
 }
 
 function submit(event) {
   event.preventDefault();
-  const href = changed({ task: event.target.elements.task.value, after: "" });
+  const href = changed({ ...Object.fromEntries(FIELDS.map((name) => [name, event.target.elements[name].value])), after: "" });
   event.target.dispatchEvent(Object.assign(new CustomEvent("open-page", { bubbles: true, detail: href }), { replace: true }));
 }
 
