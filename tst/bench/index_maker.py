@@ -1,5 +1,6 @@
 """Makes an index of many rollouts fast: through the library's own filing, in large transactions,
-with transcripts drawn from a pool of varied ones.
+with transcripts drawn from a pool of varied ones. On SQLite one run is filed, and the others are
+copies of it.
 
 make_index(url, rollouts=1_000_000)     # 5 runs
 """
@@ -8,11 +9,16 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice
+from pathlib import Path
 from typing import Any
+
+from index_copies import add_copies
 
 from tinker_episodes.index import (
     Attempt,
@@ -58,22 +64,47 @@ def make_index(url: str, *, rollouts: int, pool: int = POOL, seed: int = 0) -> M
     """Fill an empty index with runs."""
     start = time.perf_counter()
     chance = random.Random(seed)
-    plays = [play_of(chance) for _ in range(pool)]
     bundle = BundleRecord("shop", "1", "0" * 64)
+    plays = [play_of(chance) for _ in range(pool)]
     shapes = [rows_of(_group(0, 0, Split.TRAIN, 0, bundle), play) for play in plays]
     steps = rollouts // (RUNS * (GROUPS * SIZE + EVAL_TASKS // EVALS))
+    copied = url.startswith("sqlite:///")
+    filings = _filings(steps, 1 if copied else RUNS, bundle, plays, shapes, chance)
+    with tempfile.TemporaryDirectory(dir=_folder(url)) as folder:
+        apart = f"{folder}/words.db" if copied else ":memory:"
+        made = _file_all(url, filings, apart)
+        if copied:
+            add_copies(url.removeprefix("sqlite:///"), apart, RUNS - 1)
+            made *= RUNS
+    return Made(made, time.perf_counter() - start, "run-0", steps)
+
+
+def _folder(url: str) -> str | None:
+    return str(Path(url.removeprefix("sqlite:///")).parent) if "sqlite" in url else None
+
+
+def _file_all(url: str, filings: Iterator[Filing], apart: str) -> int:
+    """File everything, and keep the words apart: the inverted index does not give them back."""
     engine, ids, made = open_index(url, create=True), Ids(), 0
-    filings = _filings(steps, bundle, plays, shapes, chance)
+    words = sqlite3.connect(apart)
+    words.execute("CREATE TABLE words (key TEXT PRIMARY KEY, words TEXT) WITHOUT ROWID")
     while some := list(islice(filings, 400)):
         with engine.begin() as connection:
             file_rollouts(connection, ids, some)
-        made += sum(len(filing.rows) for filing in some)
+        rows = [row for filing in some for row in filing.rows]
+        words.executemany(
+            "INSERT INTO words VALUES (?, ?)", ((row.rollout["key"], row.words) for row in rows)
+        )
+        made += len(rows)
+    words.commit()
+    words.close()
     engine.dispose()
-    return Made(made, time.perf_counter() - start, "run-0", steps)
+    return made
 
 
 def _filings(
     steps: int,
+    runs: int,
     bundle: BundleRecord,
     plays: list[Rollout],
     shapes: list[Rows],
@@ -81,7 +112,7 @@ def _filings(
 ) -> Iterator[Filing]:
     """Step by step, all runs side by side, as a shared index is filled."""
     for step in range(steps):
-        for run in range(RUNS):
+        for run in range(runs):
             for at in range(GROUPS):
                 group = _group(run, step, Split.TRAIN, chance.randrange(TASKS), bundle, at)
                 yield _filing(group, SIZE, steps, plays, shapes, chance)

@@ -81,19 +81,16 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     System prompts are left out: all rollouts of a task share them.
     """
     for at, entry in enumerate(_items(transcript.get("entries"))):
-        if isinstance(entry, Mapping):
-            for kind, text in _entry_texts(cast(Mapping[str, Any], entry)):
-                if text:
-                    yield Passage(at, kind, text)
+        for kind, text in _entry_texts(entry) if isinstance(entry, Mapping) else ():
+            if text:
+                yield Passage(at, kind, text)
 
 
 def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """The tools that were called, each with whether it answered without an error."""
-    for entry in _items(transcript.get("entries")):
-        if isinstance(entry, Mapping):
-            found = cast(Mapping[str, Any], entry)
-            if found.get("kind") == "result" and isinstance(found.get("name"), str):
-                yield found["name"], not found.get("error")
+    for entry in _objects(transcript.get("entries")):
+        if entry.get("kind") == "result" and isinstance(entry.get("name"), str):
+            yield entry["name"], not entry.get("error")
 
 
 def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -102,9 +99,9 @@ def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "prompt", _plain(entry.get("text"))
     elif kind == "reply":
         yield from _content_texts("message", entry.get("content"))
-        for call in _items(entry.get("calls")):
+        for call in _objects(entry.get("calls")):
             yield "call", f"{_plain(call.get('name'))} {_plain(call.get('written'))}"
-        for broken in _items(entry.get("malformed")):
+        for broken in _objects(entry.get("malformed")):
             yield "call", _plain(broken.get("text"))
     elif kind == "result":
         yield from _content_texts("result", entry.get("content"))
@@ -116,7 +113,7 @@ def _content_texts(kind: str, content: Any) -> Iterator[tuple[str, str]]:
     if isinstance(content, str):
         yield kind, content
         return
-    for part in _items(content):
+    for part in _objects(content):
         yield kind, _plain(part.get("text"))
         yield "thinking", _plain(part.get("thinking"))
 
@@ -135,3 +132,7 @@ def _plain(value: Any) -> str:
 
 def _items(value: Any) -> Iterable[Any]:
     return cast(Iterable[Any], value) if isinstance(value, list | tuple) else ()
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (item for item in _items(value) if isinstance(item, Mapping))

@@ -75,13 +75,13 @@ function neighbours({ previous_step: previous, next_step: next }, { run, split }
 
 function filters(query) {
   const only = query.get("only") ?? "";
-  const field = (name, label, attrs) => el("label", {}, `${label} `, el("input", { name, value: query.get(name) ?? "", autocomplete: "off", ...attrs }));
+  const field = (name, label, attrs = {}) => el("label", {}, `${label} `, el("input", { name, value: query.get(name) ?? "", autocomplete: "off", ...attrs }));
   return el(
     "form",
     { class: "filters", role: "search", on: { submit: (event) => submit(event) } },
     FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label)),
     field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
-    field("tag", "tag", { type: "search" }),
+    field("tag", "tag"),
     field("low", "mean from", { type: "number", step: "any" }),
     field("high", "to", { type: "number", step: "any" }),
     el("button", { type: "submit" }, "Filter"),

@@ -1,0 +1,231 @@
+"""The run index at size: pages beside their SQL's own time, writing, bytes, and the trainer's loop.
+
+python tst/bench/index_bench.py [rollouts=1000000] [cache=/tmp/folder] [url=postgresql://…]
+
+Times are of this process's own CPU as well, since other work on the machine adds to the clock.
+`cache` keeps the index that was made, and takes it from there the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from index_maker import SIZE, TASKS, WORDS, Made, make_index, play_of
+from sqlalchemy import event
+
+from tinker_episodes.index import Attempt, BundleRecord, Group, IndexWriter, Split
+from tinker_episodes.index.reading import GroupFilter, IndexReader, Search
+
+ASKED = 40
+"""Requests of each page."""
+GOAL_MS = {"search": 200.0}
+PAGE_MS = 50.0
+
+
+class Statements:
+    """The statements that a reader runs, to run them again without it."""
+
+    def __init__(self, reader: IndexReader) -> None:
+        self.seen: list[tuple[str, Any]] = []
+        event.listen(reader._engine, "before_cursor_execute", self._see)
+
+    def _see(self, _c: Any, _cursor: Any, sql: str, values: Any, *_: Any) -> None:
+        self.seen.append((sql, values))
+
+    def again_s(self, connection: sqlite3.Connection) -> float:
+        """Seconds that they take by themselves."""
+        start = time.thread_time()
+        for sql, values in self.seen:
+            connection.execute(sql, values).fetchall()
+        return time.thread_time() - start
+
+
+def pages(reader: IndexReader, made: Made, chance: random.Random) -> dict[str, Callable[[], Any]]:
+    """One random request of each page."""
+
+    def step() -> int:
+        return chance.randrange(made.steps)
+
+    def group() -> str:
+        return reader.groups(made.run, Split.TRAIN, step(), limit=1).groups[0].where.group
+
+    def rollout() -> str:
+        return f"{group()}{chance.randrange(SIZE):02x}"
+
+    def word() -> str:
+        return chance.choice([WORDS[0], WORDS[50], WORDS[1000], WORDS[15_000]])
+
+    def first() -> int:
+        return chance.randrange(max(1, made.steps - 50))
+
+    one, some = rollout(), group()
+    return {
+        "runs": reader.runs,
+        "curves": lambda: reader.steps(made.run),
+        "step": lambda: reader.groups(made.run, Split.TRAIN, step()),
+        "step, filtered": lambda: reader.groups(
+            made.run, Split.TRAIN, step(), sort="mean", matching=GroupFilter(tag="easy", cut=True)
+        ),
+        "group": lambda: reader.group(some),
+        "rollout": lambda: reader.rollout(one),
+        "tokens": lambda: reader.tokens(one),
+        "task": lambda: reader.task("shop", f"shop-{chance.randrange(TASKS):04d}", run=made.run),
+        "changes": lambda: reader.changes(5),
+        "search, a word": lambda: reader.search(Search(word())),
+        "search, a word and filters": lambda: reader.search(
+            Search(word(), run=made.run, tag="hard", tool="refund", low=0.5, high=1.0)
+        ),
+        "search, steps and a cut": lambda: reader.search(
+            Search(word(), run=made.run, first_step=(at := first()), last_step=at + 50, cut="turns")
+        ),
+        "search, filters alone": lambda: reader.search(
+            Search(split=Split.EVAL, task=f"shop-{TASKS + 7:04d}", error="tool")
+        ),
+        "search, a phrase": lambda: reader.search(Search(f'"{WORDS[0]} {WORDS[1]}"')),
+        "search, what is not there": lambda: reader.search(
+            Search(f"{WORDS[0]} {WORDS[1]} {WORDS[2]} nowhere", run=made.run)
+        ),
+    }
+
+
+def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
+    """Each page's time at the 50th and 95th percentile, beside its statements' own."""
+    reader, chance = IndexReader(url), random.Random(1)
+    seen = Statements(reader)
+    file = url.removeprefix("sqlite:///")
+    raw = sqlite3.connect(f"file:{file}?mode=ro", uri=True) if url.startswith("sqlite") else None
+    rows: list[dict[str, Any]] = []
+    for name, ask in pages(reader, made, chance).items():
+        ask()
+        clock, cpu, own = [], [], []
+        for _ in range(ASKED):
+            seen.seen.clear()
+            start, busy = time.perf_counter(), time.thread_time()
+            ask()
+            cpu.append(time.thread_time() - busy)
+            clock.append(time.perf_counter() - start)
+            own.append(seen.again_s(raw) if raw is not None else float("nan"))
+        rows.append(_row(name, clock, cpu, own))
+    reader.close()
+    return rows
+
+
+def _row(name: str, clock: list[float], cpu: list[float], own: list[float]) -> dict[str, Any]:
+    def at(values: list[float], share: float) -> float:
+        return 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+    return {
+        "work": f"page: {name}",
+        "p50_ms": at(clock, 0.5),
+        "p95_ms": at(clock, 0.95),
+        "cpu_p50_ms": at(cpu, 0.5),
+        "cpu_p95_ms": at(cpu, 0.95),
+        "sql_p50_ms": at(own, 0.5),
+        "sql_p95_ms": at(own, 0.95),
+        "goal_ms": next((ms for kind, ms in GOAL_MS.items() if name.startswith(kind)), PAGE_MS),
+    }
+
+
+async def bench_writing(url: str, rollouts: int) -> dict[str, Any]:
+    """Rollouts a second that one process commits, and how long the event loop is ever held up."""
+    chance = random.Random(2)
+    plays = [play_of(chance) for _ in range(200)]
+    writer, attempt = IndexWriter(url), Attempt("/runs/written", "t", 0)
+    bundle = BundleRecord("shop", "1", "0" * 64)
+    waits: list[float] = []
+    over = asyncio.Event()
+
+    async def tick() -> None:
+        while not over.is_set():
+            start = time.perf_counter()
+            await asyncio.sleep(0)
+            waits.append(time.perf_counter() - start)
+            await asyncio.sleep(0.002)
+
+    async def file(at: int) -> None:
+        group = Group(attempt, f"w{at}", Split.TRAIN, at // 16, bundle, f"t{at % 50}", ("easy",))
+        some = [_copy(plays[(at + n) % 200], f"w{at}-{n}", n) for n in range(SIZE)]
+        await writer.file(group, some)
+
+    ticking = asyncio.create_task(tick())
+    start, busy = time.perf_counter(), time.process_time()
+    for first in range(0, rollouts // SIZE, 64):
+        await asyncio.gather(*(file(at) for at in range(first, first + 64)))
+    took, cpu = time.perf_counter() - start, time.process_time() - busy
+    over.set()
+    await ticking
+    writer.close()
+    filed = -(-(rollouts // SIZE) // 64) * 64 * SIZE
+    return {
+        "work": "write",
+        "rollouts": filed,
+        "per_s": filed / took,
+        "per_cpu_s": filed / cpu,
+        "loop_longest_block_ms": 1000 * max(waits),
+    }
+
+
+def _copy(play: Any, key: str, place: int) -> Any:
+    from dataclasses import replace
+
+    return replace(play, key=key, place=place)
+
+
+def bytes_of(file: str, rollouts: int) -> dict[str, Any]:
+    """Bytes a rollout, by what takes them."""
+    connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    (pages_,), (free,), (size,) = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    connection.close()
+    return {"work": "bytes a rollout", "bytes": (pages_ - free) * size / rollouts}
+
+
+def _index(options: dict[str, str], folder: Path) -> tuple[str, Made]:
+    """The index to read, made or kept from before."""
+    rollouts = int(options.get("rollouts", "1000000"))
+    url = options.get("url", f"sqlite:///{folder / 'episodes.db'}")
+    kept = folder / "made.json"
+    if "cache" in options and kept.exists():
+        return url, Made(**json.loads(kept.read_text()))
+    made = make_index(url, rollouts=rollouts)
+    if "cache" in options:
+        kept.write_text(json.dumps({name: getattr(made, name) for name in Made.__slots__}))
+    return url, made
+
+
+def main(arguments: list[str]) -> None:
+    """Print a table, and each row as JSON."""
+    options = dict(argument.split("=", 1) for argument in arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(options.get("cache", scratch))
+        folder.mkdir(parents=True, exist_ok=True)
+        url, made = _index(options, folder)
+        print(
+            f"{made.rollouts} rollouts in 5 runs of {made.steps} steps; made in {made.took_s:.0f} s"
+        )
+        head = ("p50", "p95", "cpu p50", "cpu p95", "sql p50", "sql p95", "goal")
+        print(f"{'page, ms':34}" + "".join(f"{name:>9}" for name in head))
+        rows = bench_pages(url, made)
+        for row in rows:
+            numbers = "".join(f"{value:>9.1f}" for name, value in row.items() if name != "work")
+            print(f"{row['work']:34}{numbers}")
+        if url.startswith("sqlite"):
+            rows.append(bytes_of(url.removeprefix("sqlite:///"), made.rollouts))
+        rows.append(asyncio.run(bench_writing(f"sqlite:///{scratch}/written.db", 8192)))
+        for row in rows[-2:]:
+            print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
