@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_its_groups_and_rollouts_are_shown_as_far_as_they_go(page: Page, url: st
         "What is 1 + 0? <b onclick=alert(1)>Answer</b> & be brief."
     )
     expect(page.locator("article.reply").first).to_be_visible()
-    page.locator("tbody [data-row]").first.click()
+    page.get_by_role("link", name=re.compile("^1 ·")).click()
     expect(page.get_by_role("heading", name="Turns")).to_be_visible()
     expect(page.locator(".host-rollout tbody").first.locator("tr")).to_have_count(1)
     expect(page.locator(".host-rollout")).to_contain_text("correct")
