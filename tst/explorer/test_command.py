@@ -77,7 +77,7 @@ def test_binding_elsewhere_makes_a_token_and_says_so(desk: Path, start: Start) -
         ([".", "token=short"], "token: 16 or more letters"),
         ([".", "index=/nothing/there.db"], "there is no run index at '/nothing/there.db'"),
         (["sqlite:////nothing/there.db"], "there is no run index at /nothing/there.db"),
-        (["nonsense://x"], "nonsense://x"),
+        (["nonsense://x"], "SQLite or PostgreSQL, not nonsense"),
         (["pyproject.toml"], "pyproject.toml"),
     ],
 )
