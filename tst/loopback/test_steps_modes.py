@@ -106,7 +106,7 @@ async def test_evals_are_filed_where_they_are_played_again_at_once(
     await train.main(config(server, str(log_path), max_steps=3, rollout_json_export=False))
     evals = [one for one in filed(log_path) if one.split == "eval"]
     ends = [3] if HOST_EPOCHS else []
-    assert tasks_by_step(evals, "eval") == dict.fromkeys([0, 2, *ends], ["t8", "t9"])
+    assert tasks_by_step(evals, "eval") == {step: ["t8", "t9"] for step in [0, 2, *ends]}
     assert len({one.group for one in evals}) == len(evals)
 
 

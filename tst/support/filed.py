@@ -12,9 +12,9 @@ from pathlib import Path
 from tinker_episodes.index.writing import index_writer
 
 _QUERY = """
-    select rollouts.key, groups.key, run_groups.split, run_groups.step, groups.task, attempts.number,
-        rollouts.status, rollouts.reward, rollouts.trained, rollouts.trained_reward,
-        rollouts.sampler_step, exists (
+    select rollouts.key, groups.key, run_groups.split, run_groups.step, groups.task,
+        attempts.number, rollouts.status, rollouts.reward, rollouts.trained,
+        rollouts.trained_reward, rollouts.sampler_step, exists (
             select 1 from attempts as later where later.run_id = attempts.run_id
             and later.number > attempts.number and later.start_step <= run_groups.step)
     from rollouts join groups on groups.id = rollouts.group_id
@@ -71,6 +71,8 @@ def filed_so_far(log_path: Path) -> list[Filed]:
         return []
     connection = sqlite3.connect(file)
     try:
+        if not connection.execute("select 1 from sqlite_master where name = 'meta'").fetchall():
+            return []
         return [Filed(*row) for row in connection.execute(_QUERY, (str(log_path),))]
     finally:
         connection.close()

@@ -148,6 +148,6 @@ class SummaryFile:
 
     name: str
     """Relative to the log path."""
-    size: int
-    """Bytes, by which a change is seen."""
+    stamp: int
+    """At most 31 bits, by which a change is seen."""
     summaries: tuple[Summary, ...]

@@ -257,5 +257,5 @@ summaries = Table(
     metadata,
     Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
     Column("file", String(300), primary_key=True),
-    Column("size", Integer, nullable=False),
+    Column("stamp", Integer, nullable=False),
 )

@@ -84,7 +84,7 @@ class IndexWriter:
         `look`, and at the end.
 
         Args:
-            source: Gives the summary files that are new, told which are known (name → size). It is
+            source: Gives the summary files that are new, told which are known (name → stamp). It is
                 called in the writer's thread.
         """
         with self._lock:
@@ -198,7 +198,7 @@ class IndexWriter:
         for file in source(known):
             with index.writing() as connection:
                 take_over(connection, ids, log_path, file)
-            known[file.name] = file.size
+            known[file.name] = file.stamp
 
     def _break(self, jobs: list[_Job], error: RunIndexError) -> None:
         """The database itself can't be written: whatever comes later fails at once."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.sql.schema import Table
 
 from tinker_episodes.index.reading.where import SUPERSEDED
@@ -85,15 +86,19 @@ def steps_of(
         chosen.append(run_groups.c.step >= first)
     if last is not None:
         chosen.append(run_groups.c.step <= last)
-    scores: dict[int, dict[str, float]] = {}
-    for run_group, name, value in connection.execute(_SCORES.where(*chosen)):
-        scores.setdefault(run_group, {})[name] = value
+    scores: dict[int, dict[str, tuple[int, float]]] = {}
+    for run_group, name, scored, value in connection.execute(_SCORES.where(*chosen)):
+        of_step = scores.setdefault(run_group, {})
+        before = of_step.get(name, (0, 0.0))
+        of_step[name] = (before[0] + scored, before[1] + value)
     cuts: dict[int, dict[str, int]] = {}
     for run_group, cut, count in connection.execute(_CUTS.where(*chosen)):
-        cuts.setdefault(run_group, {})[cut] = count
+        of_cuts = cuts.setdefault(run_group, {})
+        of_cuts[cut] = of_cuts.get(cut, 0) + count
+    rows = groupby(connection.execute(_TOTALS.where(*chosen)), key=lambda row: row[0])
     return [
-        _step_row(row, scores.get(row.id, {}), cuts.get(row.id, {}))
-        for row in connection.execute(_TOTALS.where(*chosen))
+        _step_row(_added(list(some)), scores.get(run_group, {}), cuts.get(run_group, {}))
+        for run_group, some in rows
     ]
 
 
@@ -110,60 +115,63 @@ _TOTALS = (
         run_groups.c.id,
         run_groups.c.split,
         run_groups.c.step,
-        *(func.sum(totals.c[name]).label(name) for name in SUMS),
+        *(totals.c[name] for name in SUMS),
     )
     .select_from(_standing(totals))
     .where(totals.c.rollouts > 0, ~SUPERSEDED)
-    .group_by(run_groups.c.id, run_groups.c.split, run_groups.c.step)
     .order_by(run_groups.c.step, run_groups.c.split)
 )
 _SCORES = (
-    select(
-        run_groups.c.id,
-        score_totals.c.name,
-        func.sum(score_totals.c.value) / func.sum(score_totals.c.scored),
-    )
+    select(run_groups.c.id, score_totals.c.name, score_totals.c.scored, score_totals.c.value)
     .select_from(_standing(score_totals))
     .where(score_totals.c.scored > 0, ~SUPERSEDED)
-    .group_by(run_groups.c.id, score_totals.c.name)
-    .order_by(run_groups.c.id, score_totals.c.name)
 )
 _CUTS = (
-    select(run_groups.c.id, cut_totals.c.cut, func.sum(cut_totals.c.rollouts))
+    select(run_groups.c.id, cut_totals.c.cut, cut_totals.c.rollouts)
     .select_from(_standing(cut_totals))
     .where(cut_totals.c.rollouts > 0, ~SUPERSEDED)
-    .group_by(run_groups.c.id, cut_totals.c.cut)
-    .order_by(run_groups.c.id, cut_totals.c.cut)
 )
 
 
-def _step_row(row: Any, scores: Mapping[str, float], cuts: Mapping[str, int]) -> StepRow:
+def _added(rows: Sequence[Any]) -> Sequence[Any]:
+    """The totals of a step: of one attempt, but where a resumed one files before its start too."""
+    if len(rows) == 1:
+        return rows[0]
+    return [*rows[0][:3], *(sum(column) for column in zip(*(row[3:] for row in rows), strict=True))]
+
+
+def _step_row(
+    row: Sequence[Any], scores: Mapping[str, tuple[int, float]], cuts: Mapping[str, int]
+) -> StepRow:
+    _, split, step, *sums = row
+    of: dict[str, Any] = dict(zip(SUMS, sums, strict=True))
+    rollouts, scored, some = of["rollouts"], of["scored"], of["scored_groups"]
     return StepRow(
-        split=Split(row.split),
-        step=row.step,
-        groups=row.groups,
-        rollouts=row.rollouts,
-        scored=row.scored,
-        reward=_mean(row.reward, row.scored),
-        success=_mean(row.success, row.scored),
-        cut=row.cut,
-        failed=row.failed,
-        abandoned=row.abandoned,
-        trained=row.trained,
-        trained_reward=_mean(row.trained_reward, row.trained_scored),
-        spread_between=_deviation(row.group_mean, row.group_mean_squared, row.scored_groups),
-        spread_inside=_root(_mean(row.group_variance, row.scored_groups)),
-        constant=_mean(row.constant_groups, row.comparable_groups),
-        scores=scores,
-        cuts=cuts,
-        turns=_mean(row.turns, row.rollouts),
-        messages=_mean(row.messages, row.rollouts),
-        tool_calls=_mean(row.tool_calls, row.rollouts),
-        tool_errors=_mean(row.tool_errors, row.rollouts),
-        format_errors=_mean(row.format_errors, row.rollouts),
-        sampled_tokens=_mean(row.sampled_tokens, row.rollouts),
-        observation_tokens=_mean(row.observation_tokens, row.rollouts),
+        split=Split(split),
+        step=step,
+        groups=of["groups"],
+        rollouts=rollouts,
+        scored=scored,
+        reward=_mean(of["reward"], scored),
+        success=_mean(of["success"], scored),
+        cut=of["cut"],
+        failed=of["failed"],
+        abandoned=of["abandoned"],
+        trained=of["trained"],
+        trained_reward=_mean(of["trained_reward"], of["trained_scored"]),
+        spread_between=_deviation(of["group_mean"], of["group_mean_squared"], some),
+        spread_inside=_root(_mean(of["group_variance"], some)),
+        constant=_mean(of["constant_groups"], of["comparable_groups"]),
+        scores={name: value / count for name, (count, value) in sorted(scores.items())},
+        cuts=dict(sorted(cuts.items())),
+        **{name: of[name] / rollouts for name in _MEANS},
     )
+
+
+_MEANS = (
+    "turns", "messages", "tool_calls", "tool_errors", "format_errors", "sampled_tokens",
+    "observation_tokens",
+)  # fmt: skip
 
 
 def _mean(total: float, count: int) -> float | None:
