@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## train a tiny model on number_search, here, with no key; seed=1 for another run
 	$(BIN)/python examples/demo/demo.py $(if $(seed),seed=$(seed)) $(ARGS)
 
-test: unit-test tinker-test loopback-test examples-test wheel-test ## run every test
+test: unit-test tinker-test loopback-test explorer-test examples-test wheel-test ## run every test
 
 unit-test: $(STAMP) ## the core, without tinker-cookbook
 	$(BIN)/python -m pytest tst/unit
@@ -32,6 +32,9 @@ tinker-test: $(STAMP) ## real tinker-cookbook, scripted policy, real tokenizers
 
 loopback-test: $(STAMP) ## the embedded server and rl.train over HTTP
 	$(BIN)/python -m pytest tst/loopback
+
+explorer-test: $(STAMP) ## the page in headless Chromium, where there is one (Debian's package `chromium`)
+	$(BIN)/python -m pytest tst/explorer
 
 examples-test: $(STAMP) ## the examples
 	$(BIN)/python -m pytest tst/examples

@@ -99,6 +99,10 @@ class EpisodeEnv(types.Env):
         """How often history was rendered anew: each time starts a new training datum."""
         return self._observations.rewritten
 
+    def pieces(self, tokens: set[int]) -> dict[int, str]:
+        """The text of each token by itself."""
+        return self._rendering.pieces(tokens)
+
     # ------------------------------------------------------------ the host's interface
 
     @property

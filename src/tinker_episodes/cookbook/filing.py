@@ -42,6 +42,7 @@ def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
             "entries": episode.transcript.to_json(),
             "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
             "turns": _turns(turns),
+            "pieces": env.pieces({token for turn in turns for token in turn.ac.tokens}),
         },
     )
 

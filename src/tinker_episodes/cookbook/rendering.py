@@ -58,6 +58,7 @@ class Rendering:
         with self._lock:
             self.stop: StopCondition = renderer.get_stop_sequences()
         self._openings: dict[str, tinker.ModelInput] = {}
+        self._pieces: dict[int, str] = {}
 
     async def run(self, work: Callable[[Renderer], T], *, size: int) -> T:
         """Run `work` with the renderer.
@@ -82,6 +83,14 @@ class Rendering:
             while len(self._openings) > _OPENINGS:
                 self._openings.pop(next(iter(self._openings)), None)
         return known
+
+    def pieces(self, tokens: set[int]) -> dict[int, str]:
+        """The text of each token by itself. A vocabulary is small: what was asked for is kept."""
+        unknown = tokens - self._pieces.keys()
+        if unknown:
+            with self._lock:
+                self._pieces.update({one: text_of(self.renderer, [one]) for one in unknown})
+        return {token: self._pieces[token] for token in tokens}
 
     def _locked(self, work: Callable[[Renderer], T]) -> T:
         with self._lock:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 
+from tinker_episodes.guard import Guard
 from tinker_episodes.loopback.api.checkpoints import CheckpointApi
 from tinker_episodes.loopback.api.refused import refused_routes
 from tinker_episodes.loopback.api.sampling import SamplingApi
@@ -21,7 +22,6 @@ from tinker_episodes.loopback.api.training import TrainingApi
 from tinker_episodes.loopback.backend import Backend, Clock, make_backend
 from tinker_episodes.loopback.config import LoopbackConfig
 from tinker_episodes.loopback.errors import ApiError
-from tinker_episodes.loopback.guard import Guard
 
 logger = logging.getLogger(__name__)
 
