@@ -18,6 +18,7 @@ from tinker_cookbook.renderers.deepseek_v3 import (
     DeepSeekV3DisableThinkingRenderer,
     DeepSeekV3ThinkingRenderer,
 )
+from tinker_cookbook.renderers.deepseek_v4_1 import DeepSeekV4_1Renderer
 from tinker_cookbook.renderers.qwen3 import Qwen3Renderer
 from tinker_cookbook.renderers.qwen3_5 import Qwen3_5Renderer
 
@@ -103,7 +104,9 @@ def _content(renderer: Renderer, parts: Sequence[Thinking | Text], *, called: bo
     if called and isinstance(
         renderer, DeepSeekV3DisableThinkingRenderer | DeepSeekV3ThinkingRenderer
     ):
-        listed = _stripped(listed)
+        listed = _without_end(listed, re.compile(r"\s*\Z"))
+    if called and isinstance(renderer, DeepSeekV4_1Renderer):
+        listed = _without_end(listed, re.compile(r"(?:\n\n)?\Z"))
     texts = [part for part in listed if part["type"] == "text"]
     if len(texts) == len(listed) <= 1:
         return texts[0]["text"] if texts else ""
@@ -130,10 +133,10 @@ def _unframed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [part for part in found if part.get("thinking", "x")]
 
 
-def _stripped(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last text without the space before the calls."""
+def _without_end(parts: list[dict[str, Any]], end: re.Pattern[str]) -> list[dict[str, Any]]:
+    """The parts without what the template writes between the last text and the calls."""
     if parts and parts[-1]["type"] == "text":
-        return [*parts[:-1], {**parts[-1], "text": parts[-1]["text"].rstrip()}]
+        return [*parts[:-1], {**parts[-1], "text": end.sub("", parts[-1]["text"], count=1)}]
     return parts
 
 

@@ -64,9 +64,10 @@ class _Section:
         cursor.expect(self.call, f"a tool call must read {self._form}")
         head = cursor.until(self.separator, f"a tool call must read {self._form}").strip()
         arguments, raw = cursor.json("the arguments of a call")
+        item = self.read_call(head, arguments, raw)  # before the end: a fault resumes behind it
         cursor.space()
         cursor.expect(self.end, f"the arguments of a call must be one JSON object, then {self.end}")
-        return (self.read_call(head, arguments, raw),)
+        return (item,)
 
     @property
     def _form(self) -> str:

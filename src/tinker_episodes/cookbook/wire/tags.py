@@ -44,11 +44,12 @@ def _json_at(text: str, at: int) -> Block:
 def _json_call(cursor: Cursor) -> tuple[Item, ...]:
     cursor.expect(_OPEN, _NOT_OPENED)
     body, _ = cursor.json("a tool call")
-    cursor.space()
-    cursor.expect(_CLOSE, _NOT_CLOSED)
     if not isinstance(body, dict):
         raise Broken('a tool call must be a JSON object: {"name": …, "arguments": {…}}')
-    return (_call_of(cast(dict[str, Any], body)),)
+    item = _call_of(cast(dict[str, Any], body))  # before the end: a fault resumes behind it
+    cursor.space()
+    cursor.expect(_CLOSE, _NOT_CLOSED)
+    return (item,)
 
 
 def _call_of(body: dict[str, Any]) -> Item:
