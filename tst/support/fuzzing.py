@@ -79,7 +79,7 @@ class Replies:
 
     def __init__(self, writer: CallWriter, seed: int) -> None:
         self._writer = writer
-        self._random = random.Random(seed)
+        self._random = random.Random(f"{writer.renderer._renderer_name} {seed}")
         special = getattr(writer.renderer.tokenizer, "special_tokens", {})
         self._special = list(special.values())[:200] or list(range(200_000, 200_020))
         self._template = [*writer.marked(writer.before), *writer.marked(writer.after)]
