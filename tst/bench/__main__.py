@@ -27,6 +27,7 @@ BENCHES = (
     "memory",
     "loopback",
     "index",
+    "arguments",
 )
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
 

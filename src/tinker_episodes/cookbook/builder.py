@@ -14,6 +14,7 @@ from tinker_episodes.cookbook.dataset import EpisodeDataset
 from tinker_episodes.cookbook.group import GroupSettings
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.starts import RunRef
+from tinker_episodes.cookbook.wire import check_names
 from tinker_episodes.environment import read_environment
 from tinker_episodes.errors import ConfigError
 from tinker_episodes.index import Split
@@ -91,7 +92,8 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         train = _tasks(bundle, self.train_split, self.reward)
         test = None if self.test_split is None else _tasks(bundle, self.test_split, self.reward)
         _check_apart(self.train_split, train, self.test_split, test or ())
-        rendering_of(self.model_name, self.renderer_name)
+        rendering = rendering_of(self.model_name, self.renderer_name)
+        check_names(rendering.renderer, read_environment(bundle.environment).tools.values())
         index = self.index or default_url(self.log_path)
         await asyncio.to_thread(check_url, index)
         run = await asyncio.to_thread(
