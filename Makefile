@@ -50,8 +50,8 @@ lint: $(STAMP) ## ruff: format and lint
 type: $(STAMP) ## pyright, strict, on src
 	$(BIN)/pyright
 
-bench: $(STAMP) ## speed and memory, as ratios within one run
-	for bench in tst/bench/*_bench.py; do $(BIN)/python $$bench; done
+bench: $(STAMP) ## speed and memory beside a peer, as ratios within one run; only=NAME runs one
+	$(BIN)/python tst/bench $(if $(only),only=$(only))
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist
