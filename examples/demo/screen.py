@@ -175,4 +175,4 @@ def _play(reader: IndexReader, run: str, step: int, task: str) -> list[Text]:
     entries = (reader.transcript(rollout["key"]) or {}).get("entries", [])
     score = reader.scores(rollout["key"])[0]
     lines = [line for entry in entries[1:] for line in entry_lines(entry)]
-    return [*lines, Text(f"  score  {score['value']:.0f}: {score['explanation']}", style="bold")]
+    return [*lines, Text(f"  score  {score.value:.0f}: {score.explanation}", style="bold")]

@@ -60,22 +60,22 @@ def print_rollout(key: str, index: str) -> int:
         ConfigError: no rollout, or more than one, has a key that begins so.
     """
     reader = IndexReader(find_index(index))
-    found = reader.find_rollouts(key)
-    if len(found) != 1:
-        raise ConfigError(f"{len(found)} rollouts have a key that begins with {key!r}; give one")
-    rollout = found[0]
+    keys = reader.keys(key)
+    page = reader.rollout(keys[0]) if len(keys) == 1 else None
+    if page is None:
+        raise ConfigError(f"{len(keys)} rollouts have a key that begins with {key!r}; give one")
+    where, rollout = page.where, page.rollout
     console = _console()
-    console.print(
-        Text(f"rollout {rollout['key']} of task {visible(rollout['task'])}", style="bold")
-    )
-    where = run_group_name(rollout["run"], rollout["split"], rollout["step"])
-    console.print(Text(f"{where}, {rollout['status']}, reward {_number(rollout['reward'])}"))
-    if rollout["reason"] or rollout["cut"]:
-        console.print(Text(visible(rollout["reason"] or f"cut: {rollout['cut']}"), style="yellow"))
-    for score in reader.scores(rollout["key"]):
-        text = f"score {score['name']} {_number(score['value'])}  {score['explanation']}"
+    console.print(Text(f"rollout {rollout.key} of task {visible(where.task)}", style="bold"))
+    run_group = run_group_name(where.run, where.split, where.step)
+    old = ", superseded by a later attempt" if where.superseded else ""
+    console.print(Text(f"{run_group}, {rollout.status}, reward {_number(rollout.reward)}{old}"))
+    if rollout.reason or rollout.cut:
+        console.print(Text(visible(rollout.reason or f"cut: {rollout.cut}"), style="yellow"))
+    for score in page.scores:
+        text = f"score {score.name} {_number(score.value)}  {score.explanation}"
         console.print(Text(visible(text)))
-    for entry in (reader.transcript(rollout["key"]) or {}).get("entries", []):
+    for entry in page.entries:
         for line in entry_lines(entry):
             console.print(line)
     return 0

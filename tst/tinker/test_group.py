@@ -133,7 +133,7 @@ async def test_rollouts_are_filed_with_scores_tokens_and_reasons(
     assert (finished["status"], finished["reward"], finished["cut"]) == ("finished", 0.1, None)
     assert (cut["status"], cut["reward"], cut["cut"]) == ("cut", 0.0, "length")
     assert finished["task"] == group.task.id and finished["turns"] == 2
-    assert reader.scores(finished["key"])[0]["value"] == 0.1
+    assert reader.scores(finished["key"])[0].value == 0.1
     body = reader.transcript(finished["key"])
     assert body is not None
     kinds = [entry["kind"] for entry in body["entries"]]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tinker_episodes.index import Attempt, BundleRecord, Group, IndexWriter, Rollout, Split, Status
-from tinker_episodes.index.reading import IndexReader, RunRow, StepRow
+from tinker_episodes.index.reading import IndexReader, Point, RunRow, StepRow
 
 File = Callable[..., Awaitable[None]]
 BUNDLE = BundleRecord("b", "1", "h")
+MEANS = (
+    "turns", "messages", "tool_calls", "tool_errors", "format_errors", "sampled_tokens",
+    "observation_tokens",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -58,9 +64,11 @@ async def test_a_run_is_shown_in_numbers(file: File, reader: Callable[[], IndexR
     await file(1.0, 0.0)
     await file(1.0, run="second")
     await file(1.0, attempt=2, start=1, step=1, bundle=BundleRecord("c", "2", "h"))
-    assert reader().runs() == [
-        RunRow("first", "/runs/first", ("b 1", "c 2"), attempts=2, rollouts=3),
-        RunRow("second", "/runs/second", ("b 1",), attempts=1, rollouts=1),
+    shown = [replace(row, active_at=None) for row in reader().runs()]
+    first, second = (Point(0, 0.5), Point(1, 1.0)), (Point(0, 1.0),)
+    assert shown == [
+        RunRow("first", "/runs/first", ("b 1", "c 2"), 2, 3, 1, 1.0, first, None, live=True),
+        RunRow("second", "/runs/second", ("b 1",), 1, 1, 0, 1.0, second, None, live=True),
     ]
 
 
@@ -80,6 +88,11 @@ async def test_a_step_is_shown_in_numbers(file: File, reader: Callable[[], Index
             cut=1,
             failed=1,
             abandoned=1,
+            spread_between=0.125,
+            spread_inside=pytest.approx(math.sqrt((0.25**2 + 1) / 2)),
+            constant=0.0,
+            cuts={"length": 1},
+            **dict.fromkeys(MEANS, 0.0),
         )
     ]
 

@@ -31,7 +31,7 @@ from tinker_episodes.index import (
     SummaryFile,
     index_writer,
 )
-from tinker_episodes.index.filing import as_json, packed, storable, unpacked
+from tinker_episodes.index.packing import as_json, packed, storable, unpacked
 from tinker_episodes.index.reading import IndexReader
 
 ODD = "a\ud800b\0c\u2028é"
@@ -100,7 +100,7 @@ async def test_transcripts_come_back_equal(
 ) -> None:
     transcript = {
         "entries": [{"kind": "reply", "content": ODD}, {"kind": "note", "text": ""}],
-        "turns": [{"tokens": [1, 2**40], "logprobs": [-0.1, None, 1e-300]}],
+        "turns": [{"tokens": [1, 2**31 - 1], "big": [2**40], "logprobs": [-0.125, None, 0.5]}, {}],
         ODD: {"deep": [[["\ud83d", "😀"]]]},
     }
     await writer.file(make_group(), [make_rollout(transcript=transcript)])

@@ -1,272 +1,127 @@
-"""The statements that file rollouts and take over the trainer's summaries, inside a caller's
-transaction.
-"""
+"""The statements that file rollouts, inside a caller's transaction."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import zstandard
-from sqlalchemy import Connection, bindparam, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.sql.schema import Table
+from sqlalchemy import Connection, bindparam, update
 
-from tinker_episodes.index.names import run_names
-from tinker_episodes.index.records import (
-    Attempt,
-    BundleRecord,
-    Group,
-    Rollout,
-    Split,
-    Summary,
-    SummaryFile,
-)
-from tinker_episodes.index.schema import (
-    attempts,
-    bundles,
-    groups,
+from tinker_episodes.index.dialect import file_words, inserted_if_new
+from tinker_episodes.index.ids import Ids, group_id, run_id
+from tinker_episodes.index.records import Group, Rollout
+from tinker_episodes.index.rows import Rows, image_row, rows_of
+from tinker_episodes.index.tables import (
+    images,
+    labels,
     rollouts,
-    run_groups,
     runs,
     scores,
-    summaries,
+    tokens,
     transcripts,
 )
-
-_LEVEL = 3
-
-
-class Ids:
-    """Row ids that this writer has seen committed, so that it does not ask for them again."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, ...], int] = {}
-
-    def forget(self) -> None:
-        """Drop all: a transaction was rolled back."""
-        self.known.clear()
+from tinker_episodes.index.totals import totals_kept
 
 
-def file_rollouts(connection: Connection, ids: Ids, group: Group, filed: Sequence[Rollout]) -> None:
-    """File rollouts of a group.
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """Rollouts of a group, made ready to be filed."""
+
+    group: Group
+    rows: tuple[Rows, ...]
+
+    @classmethod
+    def of(cls, group: Group, filed: Sequence[Rollout]) -> Filing:
+        """Make rollouts ready: outside of a transaction, which other writers wait for."""
+        return cls(group, tuple(rows_of(group, rollout) for rollout in filed))
+
+
+def file_rollouts(connection: Connection, ids: Ids, filings: Sequence[Filing]) -> None:
+    """File rollouts of some groups.
 
     A rollout that is there already is left as it is: filing twice files once.
     """
-    group_id = _group_id(connection, ids, group)
-    for rollout in filed:
-        _file(connection, group_id, rollout)
+    placed = [(group_id(connection, ids, filing.group), filing) for filing in filings]
+    with totals_kept(connection, {at for at, _ in placed}):
+        filed = _file_new(connection, placed)
+    _count(connection, ids, filings, filed)
+    _label(connection, ids, filed.values())
 
 
-def taken_over(connection: Connection, log_path: str) -> dict[str, int]:
-    """The summary files of a run that were taken over: name → size."""
-    query = (
-        select(summaries.c.file, summaries.c.size)
-        .join(runs, summaries.c.run_id == runs.c.id)
-        .where(runs.c.path == log_path)
+def _file_new(
+    connection: Connection, placed: Sequence[tuple[int, Filing]]
+) -> dict[int, tuple[Filing, Rows]]:
+    """The rollouts that were not there, by their ids."""
+    wanted: dict[str, tuple[int, Filing, Rows]] = {}
+    for at, filing in placed:
+        for rows in filing.rows:
+            wanted.setdefault(rows.rollout["key"], (at, filing, rows))
+    if not wanted:
+        return {}
+    insert = inserted_if_new(connection, rollouts).returning(rollouts.c.id, rollouts.c.key)
+    found = connection.execute(
+        insert, [rows.rollout | {"group_id": at} for at, _, rows in wanted.values()]
+    ).all()
+    filed = {row.id: wanted[row.key][1:] for row in sorted(found, key=lambda row: row.id)}
+    _file_parts(connection, {at: rows for at, (_, rows) in filed.items()})
+    return filed
+
+
+def _file_parts(connection: Connection, filed: Mapping[int, Rows]) -> None:
+    """What hangs on rollouts, by their ids."""
+
+    def insert(table: Any, rows: Iterable[dict[str, Any]]) -> None:
+        some = list(rows)
+        if some:
+            connection.execute(table.insert(), some)
+
+    pairs = filed.items()
+    insert(scores, ({"rollout_id": at} | score for at, rows in pairs for score in rows.scores))
+    insert(
+        transcripts,
+        ({"rollout_id": at, "dictionary_id": None, "body": rows.transcript} for at, rows in pairs),
     )
-    return {file: size for file, size in connection.execute(query)}
-
-
-def take_over(connection: Connection, ids: Ids, log_path: str, file: SummaryFile) -> None:
-    """Take over step, sampler step and trained reward from the trainer's own summaries."""
-    run_id = _run_id(connection, ids, log_path)
-    split = Split.EVAL if file.name.rsplit("/", 1)[-1].startswith("eval_") else Split.TRAIN
-    for summary in file.summaries:
-        _take_over_one(connection, ids, run_id, split, summary)
-    connection.execute(
-        _upsert(connection, summaries, ("run_id", "file")),
-        {"run_id": run_id, "file": file.name, "size": file.size},
+    insert(
+        tokens,
+        ({"rollout_id": at, "body": rows.turns} for at, rows in pairs if rows.turns is not None),
     )
+    file_words(connection, [{"rollout_id": at, "words": rows.words} for at, rows in pairs])
+    pictures = {image.hash: image for rows in filed.values() for image in rows.images}
+    for image in pictures.values():
+        connection.execute(inserted_if_new(connection, images), image_row(image))
 
 
-def _take_over_one(
-    connection: Connection, ids: Ids, run_id: int, split: Split, summary: Summary
+def _count(
+    connection: Connection,
+    ids: Ids,
+    filings: Sequence[Filing],
+    filed: Mapping[int, tuple[Filing, Rows]],
 ) -> None:
+    """How many rollouts each run has, and when it was last active."""
+    counts = Counter({filing.group.attempt.log_path: 0 for filing in filings})
+    counts.update(filing.group.attempt.log_path for filing, _ in filed.values())
+    statement = (
+        update(runs)
+        .where(runs.c.id == bindparam("run"))
+        .values(rollouts=runs.c.rollouts + bindparam("more"), active_at=bindparam("now"))
+    )
     connection.execute(
-        update(rollouts)
-        .where(rollouts.c.key == summary.rollout)
-        .values(
-            trained_reward=summary.trained_reward,
-            trained=summary.trained,
-            sampler_step=summary.sampler_step,
-        )
-    )
-    group_id = select(rollouts.c.group_id).where(rollouts.c.key == summary.rollout)
-    run_group_id = _run_group_id(connection, ids, run_id, split, summary.step)
-    connection.execute(
-        update(groups)
-        .where(groups.c.id == group_id.scalar_subquery(), groups.c.run_group_id != run_group_id)
-        .values(run_group_id=run_group_id)
+        statement,
+        [
+            {"run": run_id(connection, ids, log_path), "more": more, "now": time.time()}
+            for log_path, more in counts.items()
+        ],
     )
 
 
-# ---------------------------------------------------------------- rows
-
-
-def _file(connection: Connection, group_id: int, rollout: Rollout) -> None:
-    found = select(rollouts.c.id).where(rollouts.c.key == rollout.key)
-    if connection.execute(found).scalar() is not None:
-        return
-    row = rollouts.insert().values(**_columns(rollout), group_id=group_id, trained=False)
-    rollout_id = _inserted(connection, row)
-    if rollout.scores:
-        rows = [_score_row(rollout_id, score) for score in rollout.scores]
-        connection.execute(scores.insert(), rows)
-    body = packed(rollout.transcript)
-    connection.execute(transcripts.insert().values(rollout_id=rollout_id, body=body))
-
-
-def _columns(rollout: Rollout) -> dict[str, Any]:
-    skipped = {"scores", "transcript"}
-    names = [name for name in rollout.__dataclass_fields__ if name not in skipped]
-    row = {name: getattr(rollout, name) for name in names}
-    row["status"] = str(rollout.status)
-    row["reason"] = storable(rollout.reason)
-    return row
-
-
-def _score_row(rollout_id: int, score: Any) -> dict[str, Any]:
-    return {
-        "rollout_id": rollout_id,
-        "name": storable(score.name),
-        "value": score.value,
-        "explanation": storable(score.explanation),
-        "evidence": as_json(score.evidence),
-    }
-
-
-def _run_id(connection: Connection, ids: Ids, log_path: str) -> int:
-    key = ("run", log_path)
-    if key not in ids.known:
-        found = connection.execute(select(runs.c.id).where(runs.c.path == log_path)).scalar()
-        ids.known[key] = found if found is not None else _make_run(connection, log_path)
-    return ids.known[key]
-
-
-def _make_run(connection: Connection, log_path: str) -> int:
-    names = run_names(log_path)
-    taken = set(connection.execute(select(runs.c.name).where(runs.c.name.in_(names))).scalars())
-    name = next((name for name in names if name not in taken), f"{names[-1]}-{time.time_ns()}")
-    return _inserted(connection, runs.insert().values(path=log_path, name=name))
-
-
-def _attempt_id(connection: Connection, ids: Ids, attempt: Attempt) -> int:
-    key = ("attempt", attempt.token)
-    if key not in ids.known:
-        found = select(attempts.c.id).where(attempts.c.token == attempt.token)
-        known = connection.execute(found).scalar()
-        ids.known[key] = known if known is not None else _make_attempt(connection, ids, attempt)
-    return ids.known[key]
-
-
-def _make_attempt(connection: Connection, ids: Ids, attempt: Attempt) -> int:
-    run_id = _run_id(connection, ids, attempt.log_path)
-    last = select(func.coalesce(func.max(attempts.c.number), 0)).where(attempts.c.run_id == run_id)
-    row = attempts.insert().values(
-        run_id=run_id,
-        number=connection.execute(last).scalar_one() + 1,
-        token=attempt.token,
-        start_step=attempt.start_step,
-        began_at=time.time(),
-    )
-    return _inserted(connection, row)
-
-
-def _run_group_id(connection: Connection, ids: Ids, run_id: int, split: Split, step: int) -> int:
-    key = ("run_group", str(run_id), split, str(step))
-    if key not in ids.known:
-        same = {"run_id": run_id, "split": str(split), "step": step}
-        ids.known[key] = _found_or_made(connection, run_groups, same)
-    return ids.known[key]
-
-
-def _bundle_id(connection: Connection, ids: Ids, bundle: BundleRecord) -> int:
-    key = ("bundle", bundle.name, bundle.version, bundle.content_hash)
-    if key not in ids.known:
-        same = {
-            "name": storable(bundle.name),
-            "version": storable(bundle.version),
-            "content_hash": bundle.content_hash,
-        }
-        ids.known[key] = _found_or_made(connection, bundles, same)
-    return ids.known[key]
-
-
-def _found_or_made(connection: Connection, table: Table, same: dict[str, Any]) -> int:
-    """The id of the row with just these values."""
-    known = connection.execute(select(table.c.id).filter_by(**same)).scalar()
-    return known if known is not None else _inserted(connection, table.insert().values(**same))
-
-
-def _group_id(connection: Connection, ids: Ids, group: Group) -> int:
-    key = ("group", group.key)
-    if key not in ids.known:
-        found = connection.execute(select(groups.c.id).where(groups.c.key == group.key)).scalar()
-        ids.known[key] = found if found is not None else _make_group(connection, ids, group)
-    return ids.known.pop(key)  # a group is filed once or twice; runs are long
-
-
-def _make_group(connection: Connection, ids: Ids, group: Group) -> int:
-    attempt_id = _attempt_id(connection, ids, group.attempt)
-    run_id = _run_id(connection, ids, group.attempt.log_path)
-    row = groups.insert().values(
-        key=group.key,
-        attempt_id=attempt_id,
-        run_group_id=_run_group_id(connection, ids, run_id, group.split, group.step),
-        bundle_id=_bundle_id(connection, ids, group.bundle),
-        task=storable(group.task),
-        tags=as_json(list(group.tags)),
-    )
-    return _inserted(connection, row)
-
-
-def _inserted(connection: Connection, statement: Any) -> int:
-    key = connection.execute(statement).inserted_primary_key
-    assert key is not None
-    return int(key[0])
-
-
-def _upsert(connection: Connection, table: Table, key: tuple[str, ...]) -> Any:
-    """An insert that overwrites the row of the same key, for the two supported databases."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values({c.name: bindparam(c.name) for c in table.columns})
-    changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in key}
-    return statement.on_conflict_do_update(index_elements=list(key), set_=changed)
-
-
-# ---------------------------------------------------------------- values
-
-
-def storable(text: str) -> str:
-    """Text that every database takes: lone surrogates and NUL written out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
-
-
-def as_json(value: Any) -> str:
-    """JSON in ASCII, so that any text comes back as it was; what JSON lacks, as its `str`."""
-    try:
-        return json.dumps(value, default=str)
-    except TypeError:  # a key that JSON lacks
-        return json.dumps(_with_text_keys(value), default=str)
-
-
-def _with_text_keys(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        items = cast(Mapping[Any, Any], value).items()
-        return {str(key): _with_text_keys(item) for key, item in items}
-    if isinstance(value, list | tuple):
-        return [_with_text_keys(item) for item in cast(Sequence[Any], value)]
-    return value
-
-
-def packed(transcript: Mapping[str, Any]) -> bytes:
-    """A transcript as it is stored."""
-    return zstandard.compress(as_json(transcript).encode("ascii"), _LEVEL)
-
-
-def unpacked(body: bytes) -> dict[str, Any]:
-    """A stored transcript, read back."""
-    return json.loads(zstandard.decompress(body))
+def _label(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]]) -> None:
+    """Remember the tags, tools and reasons that a reader can filter by."""
+    found = {label for _, rows in filed for label in rows.labels}
+    new = sorted(label for label in found if ("label", *label) not in ids.known)
+    if new:
+        rows = [{"kind": kind, "name": name} for kind, name in new]
+        connection.execute(inserted_if_new(connection, labels), rows)
+        ids.known.update({("label", *label): 0 for label in new})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,6 +75,27 @@ class ScoreRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """An image that a transcript refers to by its hash; it is stored once in an index."""
+
+    hash: str
+    """SHA-256 of its bytes, in hexadecimal."""
+    media_type: str
+    """Such as `image/png`."""
+    data: bytes
+    width: int | None = None
+    """Pixels, where known; so is the height."""
+    height: int | None = None
+
+    @classmethod
+    def of(
+        cls, data: bytes, media_type: str, *, width: int | None = None, height: int | None = None
+    ) -> ImageRecord:
+        """The record of an encoded image."""
+        return cls(hashlib.sha256(data).hexdigest(), media_type, data, width, height)
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """One rollout, filed once, when it and its group have ended."""
 
@@ -101,6 +123,8 @@ class Rollout:
     duration_s: float | None = None
     transcript: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """JSON: `entries`, `changes` and `turns` (tokens and logprobs)."""
+    images: tuple[ImageRecord, ...] = ()
+    """The images that the transcript refers to."""
 
 
 @dataclass(frozen=True, slots=True)

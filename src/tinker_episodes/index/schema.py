@@ -1,6 +1,6 @@
-"""The tables of the run index, and how a database is opened.
+"""How the database of a run index is made and opened.
 
-The schema's version stands in the database.
+The schema's version stands in it; its tables are in `tables.py`.
 """
 
 from __future__ import annotations
@@ -11,142 +11,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Engine,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    create_engine,
-    event,
-    inspect,
-    select,
-)
+from sqlalchemy import Engine, create_engine, event, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from tinker_episodes.errors import RunIndexError
+from tinker_episodes.index.dialect import on_begin, prepare_search
+from tinker_episodes.index.tables import meta, metadata
 
-VERSION = 1
+VERSION = 2
 LOCK_TIMEOUT_S = 60
 """Seconds that a write waits for another process's write."""
-
-metadata = MetaData()
-
-meta = Table("meta", metadata, Column("version", Integer, nullable=False))
-
-runs = Table(
-    "runs",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("path", Text, nullable=False, unique=True),
-    Column("name", String(200), nullable=False, unique=True),
-)
-
-attempts = Table(
-    "attempts",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("token", String(64), nullable=False, unique=True),
-    Column("start_step", Integer, nullable=False),
-    Column("began_at", Float, nullable=False),
-    UniqueConstraint("run_id", "number"),
-)
-
-run_groups = Table(
-    "run_groups",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("run_id", Integer, ForeignKey("runs.id"), nullable=False),
-    Column("split", String(8), nullable=False),
-    Column("step", Integer, nullable=False),
-    UniqueConstraint("run_id", "split", "step"),
-)
-
-bundles = Table(
-    "bundles",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", String(200), nullable=False),
-    Column("version", String(200), nullable=False),
-    Column("content_hash", String(64), nullable=False),
-    UniqueConstraint("name", "version", "content_hash"),
-)
-
-groups = Table(
-    "groups",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(64), nullable=False, unique=True),
-    Column("attempt_id", Integer, ForeignKey("attempts.id"), nullable=False),
-    Column("run_group_id", Integer, ForeignKey("run_groups.id"), nullable=False),
-    Column("bundle_id", Integer, ForeignKey("bundles.id"), nullable=False),
-    Column("task", Text, nullable=False),
-    Column("tags", Text, nullable=False),
-    Index("groups_by_run_group", "run_group_id", "attempt_id"),
-)
-
-rollouts = Table(
-    "rollouts",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("key", String(64), nullable=False, unique=True),
-    Column("group_id", Integer, ForeignKey("groups.id"), nullable=False),
-    Column("place", Integer, nullable=False),
-    Column("status", String(16), nullable=False),
-    Column("reward", Float),
-    Column("trained_reward", Float),
-    Column("trained", Boolean, nullable=False),
-    Column("sampler_step", Integer),
-    Column("cut", String(32)),
-    Column("reason", Text, nullable=False),
-    Column("turns", Integer, nullable=False),
-    Column("messages", Integer, nullable=False),
-    Column("tool_calls", Integer, nullable=False),
-    Column("tool_errors", Integer, nullable=False),
-    Column("format_errors", Integer, nullable=False),
-    Column("sampled_tokens", Integer, nullable=False),
-    Column("observation_tokens", Integer, nullable=False),
-    Column("opened_at", Float),
-    Column("duration_s", Float),
-    Index("rollouts_by_group", "group_id", "place"),
-)
-
-scores = Table(
-    "scores",
-    metadata,
-    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
-    Column("name", String(200), primary_key=True),
-    Column("value", Float, nullable=False),
-    Column("explanation", Text, nullable=False),
-    Column("evidence", Text, nullable=False),
-)
-
-transcripts = Table(
-    "transcripts",
-    metadata,
-    Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-
-summaries = Table(
-    "summaries",
-    metadata,
-    Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
-    Column("file", String(300), primary_key=True),
-    Column("size", Integer, nullable=False),
-)
 
 
 def default_url(log_path: str | Path) -> str:
@@ -219,12 +95,18 @@ def _file_of(url: URL) -> Path | None:
 
 def _engine(url: URL, file: Path | None, *, write: bool) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url)
+        if not write:
+            return create_engine(url, isolation_level="REPEATABLE READ")
+        engine = create_engine(url)
+        event.listen(engine, "begin", on_begin)
+        return engine
     if file is not None and not write:
-        return create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
+        engine = create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
+        event.listen(engine, "begin", _on_read)
+        return engine
     engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
     event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", _on_begin)
+    event.listen(engine, "begin", on_begin)
     return engine
 
 
@@ -235,11 +117,11 @@ def _read_only(file: Path) -> sqlite3.Connection:
     """
     frozen = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
     address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if frozen else ''}"
-    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S)
+    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
 
 
 def _on_connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by _on_begin
+    connection.isolation_level = None  # transactions are begun by on_begin
     _switch_to_wal(connection)
     for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
@@ -258,10 +140,8 @@ def _switch_to_wal(connection: Any) -> None:
             time.sleep(0.01)
 
 
-def _on_begin(connection: Any) -> None:
-    # A deferred transaction that turns into a write fails at once where another writes; this one
-    # waits.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+def _on_read(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN")  # all that a page reads is of one moment
 
 
 def _check_version(engine: Engine, url: str, *, create: bool) -> None:
@@ -270,7 +150,8 @@ def _check_version(engine: Engine, url: str, *, create: bool) -> None:
             if not create:
                 raise RunIndexError(f"{url} is no run index: it has no table `meta`")
             metadata.create_all(connection)
-            connection.execute(meta.insert().values(version=VERSION))
+            prepare_search(connection)
+            connection.execute(meta.insert().values(version=VERSION, revision=0))
         found = connection.execute(select(meta.c.version)).scalar_one()
     if found != VERSION:
         raise RunIndexError(

@@ -15,13 +15,15 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tinker_episodes.errors import RunIndexError
-from tinker_episodes.index.filing import Ids, file_rollouts, take_over, taken_over
+from tinker_episodes.index.filing import Filing, file_rollouts
+from tinker_episodes.index.ids import Ids
 from tinker_episodes.index.records import Group, Rollout, SummaryFile
 from tinker_episodes.index.schema import open_index, reason_of
+from tinker_episodes.index.taking_over import take_over, taken_over
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +31,12 @@ _BATCH = 64
 """The most groups that one transaction takes."""
 
 SummarySource = Callable[[Mapping[str, int]], Iterable[SummaryFile]]
-Write = Callable[[Connection, Ids], None]
 
 
 @dataclass(slots=True)
 class _Job:
-    write: Write
+    group: Group
+    rollouts: tuple[Rollout, ...]
     done: concurrent.futures.Future[None]
 
 
@@ -56,8 +58,7 @@ class IndexWriter:
         Raises:
             RunIndexError: they could not be written; nothing of them is in the index.
         """
-        kept = tuple(rollouts)
-        await asyncio.wrap_future(self._submit(lambda c, ids: file_rollouts(c, ids, group, kept)))
+        await asyncio.wrap_future(self._submit(group, tuple(rollouts)))
 
     def follow(self, log_path: str, source: SummarySource) -> None:
         """Take over what the trainer writes about a run's rollouts, after each commit and at the
@@ -91,8 +92,10 @@ class IndexWriter:
         if thread is not None:
             thread.join()
 
-    def _submit(self, write: Write) -> concurrent.futures.Future[None]:
-        job = _Job(write, concurrent.futures.Future())
+    def _submit(
+        self, group: Group, rollouts: tuple[Rollout, ...]
+    ) -> concurrent.futures.Future[None]:
+        job = _Job(group, rollouts, concurrent.futures.Future())
         job.done.set_running_or_notify_cancel()  # from now on: who stops waiting cancels nothing
         with self._lock:
             if self._thread is None:
@@ -121,9 +124,9 @@ class IndexWriter:
 
     def _commit(self, engine: Engine, ids: Ids, jobs: list[_Job]) -> None:
         try:
+            filings = [Filing.of(job.group, job.rollouts) for job in jobs]
             with engine.begin() as connection:
-                for job in jobs:
-                    job.write(connection, ids)
+                file_rollouts(connection, ids, filings)
         except Exception as error:  # noqa: BLE001 - carried to whoever awaits the job
             ids.forget()
             if len(jobs) == 1:

@@ -1,0 +1,143 @@
+"""Where SQLite and PostgreSQL differ: upserts, the lock of a writer, and the search for words.
+
+Words are searched in an inverted index of each rollout's distinct words (`words.py`). SQLite keeps
+it in a contentless FTS5 table without positions, PostgreSQL in a `tsvector`: neither holds the text
+again, which is in the transcripts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    TextClause,
+    bindparam,
+    case,
+    column,
+    or_,
+    table,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.schema import Table
+
+Clause = Sequence[str]
+"""Words of which a rollout has at least one; one that ends with `*` stands for all that begin so.
+"""
+
+_WRITER_LOCK = 0x74696E6B  # any fixed number: writers of one index wait for each other
+
+_SEARCH = {
+    "sqlite": (
+        "CREATE VIRTUAL TABLE search USING fts5"
+        "(words, content='', detail=none, columnsize=0, tokenize='ascii')",
+    ),
+    "postgresql": (
+        "CREATE TABLE search (rollout_id integer PRIMARY KEY, words tsvector NOT NULL)",
+        "CREATE INDEX search_by_word ON search USING gin (words)",
+    ),
+}
+_FILE = {
+    "sqlite": "INSERT INTO search (rowid, words) VALUES (:rollout_id, :words)",
+    "postgresql": (
+        "INSERT INTO search (rollout_id, words) "
+        "VALUES (:rollout_id, array_to_tsvector(string_to_array(:words, ' ')))"
+    ),
+}
+_FOUND = {
+    "sqlite": "search MATCH :words",
+    "postgresql": "search.words @@ CAST(:words AS tsquery)",
+}
+SEARCH = table("search", column("rowid", Integer), column("rollout_id", Integer))
+"""The inverted index as a query names it."""
+
+
+def on_begin(connection: Any) -> None:
+    """Begin a transaction that writes, once no other does.
+
+    In SQLite a deferred transaction that turns into a write fails at once where another writes;
+    an immediate one waits.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    else:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
+
+
+def upserted(
+    connection: Connection,
+    table: Table,
+    *,
+    add: Sequence[str] = (),
+    put: Sequence[str] = (),
+    least: Sequence[str] = (),
+    greatest: Sequence[str] = (),
+) -> Any:
+    """An insert that changes the row of the same key.
+
+    Args:
+        add: The columns to which the values are added.
+        put: The columns that take the values.
+        least: The columns that keep the lesser of both; what is null counts for nothing.
+        greatest: The columns that keep the greater of both.
+    """
+    insert = _insert(connection, table).values({c.name: bindparam(c.name) for c in table.columns})
+    new = insert.excluded
+    changed = {name: table.c[name] + new[name] for name in add}
+    changed |= {name: new[name] for name in put}
+    changed |= {name: _kept(table.c[name], new[name], "<") for name in least}
+    changed |= {name: _kept(table.c[name], new[name], ">") for name in greatest}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
+
+
+def _kept(old: ColumnElement[Any], new: ColumnElement[Any], than: str) -> ColumnElement[Any]:
+    return case((or_(old.is_(None), new.op(than)(old)), new), else_=old)
+
+
+def inserted_if_new(connection: Connection, table: Table) -> Any:
+    """An insert that leaves rows of the same key as they are."""
+    return _insert(connection, table).on_conflict_do_nothing()
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def prepare_search(connection: Connection) -> None:
+    """Make the inverted index."""
+    for statement in _SEARCH[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+
+
+def file_words(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """File each rollout's words: rows of `rollout_id` and `words`, separated by spaces."""
+    if rows:
+        connection.execute(text(_FILE[connection.dialect.name]), rows)
+
+
+def found_by(
+    connection: Connection, clauses: Sequence[Clause]
+) -> tuple[ColumnElement[int], TextClause]:
+    """What finds the rollouts that meet every clause: the column of their ids in `SEARCH`, and the
+    condition.
+    """
+    fts5 = connection.dialect.name == "sqlite"
+    both, either, word = (" AND ", " OR ", _fts5_word) if fts5 else (" & ", " | ", _tsquery_word)
+    query = both.join(f"({either.join(word(w) for w in clause)})" for clause in clauses)
+    condition = text(_FOUND[connection.dialect.name]).bindparams(words=query)
+    return SEARCH.c.rowid if fts5 else SEARCH.c.rollout_id, condition
+
+
+def _fts5_word(word: str) -> str:
+    begins = word.endswith("*")
+    return f'"{word.removesuffix("*")}"{"*" if begins else ""}'
+
+
+def _tsquery_word(word: str) -> str:
+    begins = word.endswith("*")
+    return f"'{word.removesuffix('*')}'{':*' if begins else ''}"

@@ -1,0 +1,126 @@
+"""How what is read singly is stored: JSON under zstd, and the turns' tokens and logprobs as arrays
+of 32 bits.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import zstandard
+
+_LEVEL = 3
+_NAN = float("nan")
+
+
+def storable(text: str) -> str:
+    """Text that every database takes: lone surrogates and NUL written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def as_json(value: Any) -> str:
+    """JSON in ASCII, so that any text comes back as it was; what JSON lacks, as its `str`."""
+    try:
+        return json.dumps(value, default=str)
+    except TypeError:  # a key that JSON lacks
+        return json.dumps(_with_text_keys(value), default=str)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return {str(key): _with_text_keys(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(item) for item in cast(Sequence[Any], value)]
+    return value
+
+
+def packed(value: Any, dictionary: bytes | None = None) -> bytes:
+    """A JSON value as it is stored.
+
+    Args:
+        dictionary: What such values have in common: they get smaller by it, and need it again.
+    """
+    return _compressed(as_json(value).encode("ascii"), dictionary)
+
+
+def unpacked(body: bytes, dictionary: bytes | None = None) -> Any:
+    """A stored JSON value."""
+    return json.loads(_decompressed(body, dictionary))
+
+
+def packed_turns(turns: Sequence[Mapping[str, Any]]) -> bytes:
+    """Turns as they are stored: lists of integers and of numbers as arrays, the rest as JSON.
+
+    A number keeps 32 bits; one that is not there (None) stays so.
+    """
+    heads: list[tuple[dict[str, Any], list[tuple[str, str, int]]]] = []
+    arrays: list[bytes] = []
+    for turn in turns:
+        rest: dict[str, Any] = {}
+        lists: list[tuple[str, str, int]] = []
+        for name, value in turn.items():
+            numbers = _numbers(value)
+            if numbers is None:
+                rest[name] = value
+            else:
+                lists.append((name, numbers.typecode, len(numbers)))
+                arrays.append(_bytes_of(numbers))
+        heads.append((rest, lists))
+    head = as_json(heads).encode("ascii")
+    return _compressed(b"".join([len(head).to_bytes(4, "little"), head, *arrays]), None)
+
+
+def unpacked_turns(body: bytes) -> list[dict[str, Any]]:
+    """Stored turns."""
+    data = memoryview(_decompressed(body, None))
+    at = 4 + int.from_bytes(data[:4], "little")
+    turns: list[dict[str, Any]] = []
+    for turn, lists in json.loads(bytes(data[4:at])):
+        for name, code, count in lists:
+            turn[name] = _list_of(code, data[at : at + 4 * count])
+            at += 4 * count
+        turns.append(turn)
+    return turns
+
+
+def _numbers(value: Any) -> array[Any] | None:
+    if not isinstance(value, list) or not value:
+        return None
+    items = cast(list[Any], value)
+    try:
+        return array("i", items)
+    except (TypeError, OverflowError):
+        pass
+    if all(item is None or isinstance(item, float) for item in items):
+        return array("f", [_NAN if item is None else item for item in items])
+    return None
+
+
+def _bytes_of(numbers: array[Any]) -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _list_of(code: str, data: memoryview) -> list[Any]:
+    numbers: array[Any] = array(code)
+    numbers.frombytes(data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    if code == "i":
+        return numbers.tolist()
+    return [None if number != number else number for number in numbers]
+
+
+def _compressed(data: bytes, dictionary: bytes | None) -> bytes:
+    shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+    return zstandard.ZstdCompressor(level=_LEVEL, dict_data=shared).compress(data)
+
+
+def _decompressed(body: bytes, dictionary: bytes | None) -> bytes:
+    shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
+    return zstandard.ZstdDecompressor(dict_data=shared).decompress(body)

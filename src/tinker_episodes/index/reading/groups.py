@@ -1,0 +1,220 @@
+"""The groups of a step, page by page: sorted and filtered by any column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+
+from tinker_episodes.errors import RunIndexError
+from tinker_episodes.index.reading.where import GROUPS, SUPERSEDED, WHERE, Where, where_of
+from tinker_episodes.index.records import Split
+from tinker_episodes.index.tables import attempts, groups, rollouts, run_groups, runs, totals
+
+GroupSort = Literal[
+    "task", "size", "scored", "mean", "low", "high", "spread", "constant", "cut", "failed",
+    "abandoned", "errors", "turns", "tool_errors", "format_errors", "sampled_tokens",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in numbers."""
+
+    where: Where
+    size: int
+    scored: int
+    """Rollouts that have a reward; the next five are of these, and None where there is none."""
+    mean: float | None
+    low: float | None
+    high: float | None
+    spread: float | None
+    """The standard deviation of its rewards."""
+    constant: bool | None
+    """Whether all of its rewards are the same; None where there are fewer than two."""
+    cut: int
+    failed: int
+    abandoned: int
+    turns: int
+    """A sum over its rollouts, as all that follow."""
+    tool_errors: int
+    format_errors: int
+    sampled_tokens: int
+    rewards: tuple[float | None, ...]
+    """Every rollout's, in their places; None where it failed or was abandoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """Which groups of a step to show; None leaves a column as it is."""
+
+    task: str | None = None
+    """Text that the task's id contains."""
+    tag: str | None = None
+    constant: bool | None = None
+    cut: bool | None = None
+    """Whether a rollout was cut."""
+    errors: bool | None = None
+    """Whether a rollout failed, was abandoned, or had a tool or format error."""
+    low: float | None = None
+    """The least mean reward."""
+    high: float | None = None
+    """The greatest mean reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepAttempt:
+    """An attempt that has groups in a step."""
+
+    number: int
+    rollouts: int
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsPage:
+    """A page of the groups of a step."""
+
+    groups: tuple[GroupRow, ...]
+    next: str | None
+    """What to give as `after` for the next page; None at the end."""
+    attempts: tuple[StepAttempt, ...]
+    """All attempts that have groups in the step, the first begun first."""
+
+
+_NUMBERS = tuple(f.name for f in fields(GroupRow) if f.name not in ("where", "rewards"))
+COLUMNS = (*WHERE, *(groups.c[name] for name in _NUMBERS), groups.c.id)
+"""The columns of `GroupRow`, and the id."""
+_ERRORS = (
+    groups.c.failed + groups.c.abandoned + groups.c.tool_errors + groups.c.format_errors
+)  # fmt: skip
+_NOTHING = -1e308
+"""Where a group without a value stands among the others: below them."""
+
+
+def groups_page(
+    connection: Connection,
+    run: str,
+    split: Split,
+    step: int,
+    *,
+    sort: GroupSort = "spread",
+    descending: bool = True,
+    matching: GroupFilter | None = None,
+    attempt: int | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> GroupsPage:
+    """A page of the groups of a step.
+
+    Args:
+        attempt: Its number; None for the attempt that stands.
+
+    Raises:
+        RunIndexError: there is no such column, or `after` comes from another page.
+    """
+    if sort not in get_args(GroupSort):
+        raise RunIndexError(f"groups have no column {sort!r}; {', '.join(get_args(GroupSort))}")
+    key = _sort_key(sort)
+    query = (
+        select(*COLUMNS, key.label("sorted"))
+        .select_from(GROUPS)
+        .where(
+            runs.c.name == run,
+            run_groups.c.split == str(split),
+            run_groups.c.step == step,
+            groups.c.size > 0,
+            ~SUPERSEDED if attempt is None else attempts.c.number == attempt,
+            *_conditions(matching or GroupFilter()),
+        )
+        .order_by(key.desc() if descending else key, groups.c.id)
+        .limit(limit + 1)
+    )
+    if after is not None:
+        value, last = _cursor(after)
+        further = key < value if descending else key > value
+        query = query.where(or_(further, and_(key == value, groups.c.id > last)))
+    rows = connection.execute(query).all()
+    shown = rows[:limit]
+    more = json.dumps([shown[-1].sorted, shown[-1].id]) if len(rows) > limit else None
+    return GroupsPage(group_rows(connection, shown), more, _attempts(connection, run, split, step))
+
+
+def group_rows(connection: Connection, rows: Sequence[Any]) -> tuple[GroupRow, ...]:
+    """Groups from rows that begin with `COLUMNS`, with the rewards of their rollouts."""
+    rewards: dict[int, list[float | None]] = {}
+    query = (
+        select(rollouts.c.group_id, rollouts.c.reward)
+        .where(rollouts.c.group_id.in_([row.id for row in rows]))
+        .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+    )
+    for group, reward in connection.execute(query):
+        rewards.setdefault(group, []).append(reward)
+    return tuple(_group_row(row, tuple(rewards.get(row.id, ()))) for row in rows)
+
+
+def _group_row(row: Any, rewards: tuple[float | None, ...]) -> GroupRow:
+    columns: dict[str, Any] = dict(zip(_NUMBERS, row[len(WHERE) :], strict=False))
+    if row.constant is not None:
+        columns["constant"] = bool(row.constant)
+    return GroupRow(where_of(row), rewards=rewards, **columns)
+
+
+def _sort_key(sort: str) -> ColumnElement[Any]:
+    if sort == "task":
+        return groups.c.task
+    if sort == "errors":
+        return _ERRORS
+    if sort == "constant":
+        return func.coalesce(groups.c.constant.cast(groups.c.size.type), -1)
+    return func.coalesce(groups.c[sort], _NOTHING) if groups.c[sort].nullable else groups.c[sort]
+
+
+def _cursor(after: str) -> tuple[Any, int]:
+    try:
+        value, last = json.loads(after)
+        return value, int(last)
+    except (ValueError, TypeError) as error:
+        raise RunIndexError(f"{after!r} is not where a page of groups ends") from error
+
+
+def _conditions(matching: GroupFilter) -> list[ColumnElement[bool]]:
+    m = matching
+    found: list[ColumnElement[bool]] = []
+    if m.task is not None:
+        found.append(groups.c.task.contains(m.task, autoescape=True))
+    if m.tag is not None:
+        found.append(groups.c.tags.contains(json.dumps(m.tag), autoescape=True))
+    if m.constant is not None:
+        found.append(groups.c.constant.is_(m.constant))
+    if m.cut is not None:
+        found.append(groups.c.cut > 0 if m.cut else groups.c.cut == 0)
+    if m.errors is not None:
+        found.append(_ERRORS > 0 if m.errors else _ERRORS == 0)
+    if m.low is not None:
+        found.append(groups.c.mean >= m.low)
+    if m.high is not None:
+        found.append(groups.c.mean <= m.high)
+    return found
+
+
+def _attempts(connection: Connection, run: str, split: Split, step: int) -> tuple[StepAttempt, ...]:
+    query = (
+        select(attempts.c.number, totals.c.rollouts, SUPERSEDED.label("superseded"))
+        .select_from(
+            run_groups.join(runs, run_groups.c.run_id == runs.c.id)
+            .join(totals, totals.c.run_group_id == run_groups.c.id)
+            .join(attempts, totals.c.attempt_id == attempts.c.id)
+        )
+        .where(
+            runs.c.name == run,
+            run_groups.c.split == str(split),
+            run_groups.c.step == step,
+            totals.c.rollouts > 0,
+        )
+        .order_by(attempts.c.number)
+    )
+    return tuple(StepAttempt(n, count, bool(old)) for n, count, old in connection.execute(query))

@@ -1,0 +1,205 @@
+"""Rollouts: those of a group in short, and one of them whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from tinker_episodes.index.packing import unpacked, unpacked_turns
+from tinker_episodes.index.reading.groups import COLUMNS, GroupRow, group_rows
+from tinker_episodes.index.reading.where import GROUPS, WHERE, Where, where_of
+from tinker_episodes.index.records import ImageRecord, ScoreRecord, Status
+from tinker_episodes.index.tables import (
+    dictionaries,
+    groups,
+    images,
+    rollouts,
+    scores,
+    tokens,
+    transcripts,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRow:
+    """A rollout in short."""
+
+    key: str
+    place: int
+    """Where it stands in its group, from 0."""
+    status: Status
+    reward: float | None
+    """As it was scored; None where it failed or was abandoned."""
+    trained_reward: float | None
+    """After the trainer's clamps; None where its summaries do not hold it (yet)."""
+    trained: bool
+    sampler_step: int | None
+    """The step of the weights that sampled it, as the trainer says."""
+    cut: str | None
+    reason: str
+    """Why it failed or was abandoned."""
+    turns: int
+    messages: int
+    tool_calls: int
+    tool_errors: int
+    format_errors: int
+    sampled_tokens: int
+    observation_tokens: int
+    opened_at: float | None
+    """Seconds since the epoch."""
+    duration_s: float | None
+    scores: Mapping[str, float]
+    """Each scorer's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """A group with its rollouts in short, in their places."""
+
+    group: GroupRow
+    rollouts: tuple[RolloutRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPage:
+    """A rollout whole, but for its tokens (`turns`) and the bytes of its images (`image`)."""
+
+    where: Where
+    rollout: RolloutRow
+    previous: str | None
+    """The key of the one before it in its group."""
+    next: str | None
+    scores: tuple[ScoreRecord, ...]
+    entries: Sequence[Mapping[str, Any]]
+    """What was said and done: `transcript.py` says how."""
+    changes: Sequence[Mapping[str, Any]]
+    """What it changed in the universe: `table`, `key`, `before`, `after`."""
+
+
+_NAMES = tuple(field.name for field in fields(RolloutRow) if field.name != "scores")
+_ROW = (*(rollouts.c[name] for name in _NAMES), rollouts.c.id)
+
+
+def group_page(connection: Connection, key: str) -> GroupPage | None:
+    """A group by its key; None where there is none."""
+    row = connection.execute(
+        select(*COLUMNS).select_from(GROUPS).where(groups.c.key == key)
+    ).first()
+    if row is None:
+        return None
+    (group,) = group_rows(connection, [row])
+    return GroupPage(group, tuple(rollout_rows(connection, [row.id]).get(row.id, ())))
+
+
+def rollout_rows(
+    connection: Connection, group_ids: Sequence[int]
+) -> dict[int, tuple[RolloutRow, ...]]:
+    """The rollouts of groups, in short and in their places."""
+    values: dict[int, dict[str, float]] = {}
+    of_groups = rollouts.c.group_id.in_(group_ids)
+    query = (
+        select(scores.c.rollout_id, scores.c.name, scores.c.value)
+        .join(rollouts, scores.c.rollout_id == rollouts.c.id)
+        .where(of_groups)
+        .order_by(scores.c.rollout_id, scores.c.name)
+    )
+    for rollout, name, value in connection.execute(query):
+        values.setdefault(rollout, {})[name] = value
+    found: dict[int, list[RolloutRow]] = {}
+    query = (
+        select(*_ROW, rollouts.c.group_id)
+        .where(of_groups)
+        .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+    )
+    for row in connection.execute(query):
+        found.setdefault(row.group_id, []).append(_rollout_row(row, values.get(row.id, {})))
+    return {group: tuple(rows) for group, rows in found.items()}
+
+
+def rollout_page(connection: Connection, key: str) -> RolloutPage | None:
+    """A rollout by its key; None where there is none."""
+    query = (
+        select(*WHERE, groups.c.id)
+        .select_from(GROUPS.join(rollouts, rollouts.c.group_id == groups.c.id))
+        .where(rollouts.c.key == key)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    of_group = rollout_rows(connection, [row.id])[row.id]
+    at = next(at for at, rollout in enumerate(of_group) if rollout.key == key)
+    said = transcript_of(connection, key) or {}
+    return RolloutPage(
+        where=where_of(row),
+        rollout=of_group[at],
+        previous=of_group[at - 1].key if at > 0 else None,
+        next=of_group[at + 1].key if at + 1 < len(of_group) else None,
+        scores=scores_of(connection, key),
+        entries=said.get("entries", []),
+        changes=said.get("changes", []),
+    )
+
+
+def scores_of(connection: Connection, key: str) -> tuple[ScoreRecord, ...]:
+    """What each scorer found of a rollout, by its key."""
+    query = (
+        select(scores.c.name, scores.c.value, scores.c.explanation, scores.c.evidence)
+        .join(rollouts, scores.c.rollout_id == rollouts.c.id)
+        .where(rollouts.c.key == key)
+        .order_by(scores.c.name)
+    )
+    return tuple(
+        ScoreRecord(name, value, explanation, json.loads(evidence))
+        for name, value, explanation, evidence in connection.execute(query)
+    )
+
+
+def transcript_of(connection: Connection, key: str) -> dict[str, Any] | None:
+    """What was said and done in a rollout, without its tokens; None where there is none."""
+    query = (
+        select(transcripts.c.body, dictionaries.c.body)
+        .join(rollouts, transcripts.c.rollout_id == rollouts.c.id)
+        .outerjoin(dictionaries, transcripts.c.dictionary_id == dictionaries.c.id)
+        .where(rollouts.c.key == key)
+    )
+    row = connection.execute(query).first()
+    return None if row is None else unpacked(*row)
+
+
+def turns_of(connection: Connection, key: str) -> list[dict[str, Any]] | None:
+    """A rollout's turns: their tokens, logprobs and rewards; None where it has none."""
+    query = (
+        select(tokens.c.body)
+        .join(rollouts, tokens.c.rollout_id == rollouts.c.id)
+        .where(rollouts.c.key == key)
+    )
+    body = connection.execute(query).scalar()
+    return None if body is None else unpacked_turns(body)
+
+
+def image_of(connection: Connection, hash: str) -> ImageRecord | None:
+    """An image by the hash that a transcript gives."""
+    columns = (images.c.hash, images.c.media_type, images.c.body, images.c.width, images.c.height)
+    row = connection.execute(select(*columns).where(images.c.hash == hash)).first()
+    return None if row is None else ImageRecord(*row)
+
+
+def keys_beginning(connection: Connection, start: str, limit: int = 10) -> list[str]:
+    """The keys of rollouts that begin so."""
+    query = (
+        select(rollouts.c.key)
+        .where(rollouts.c.key >= start, rollouts.c.key < f"{start}zz")
+        .order_by(rollouts.c.key)
+        .limit(limit)
+    )
+    return [key for key in connection.execute(query).scalars() if key.startswith(start)]
+
+
+def _rollout_row(row: Any, values: Mapping[str, float]) -> RolloutRow:
+    columns: dict[str, Any] = dict(zip(_NAMES, row, strict=False))
+    columns |= {"status": Status(row.status), "trained": bool(row.trained), "scores": values}
+    return RolloutRow(**columns)

@@ -1,0 +1,108 @@
+"""The rows of a rollout, made before the transaction that files them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tinker_episodes.index.packing import as_json, packed, packed_turns, storable
+from tinker_episodes.index.records import Group, ImageRecord, Rollout
+from tinker_episodes.index.words import fact, passages_of, reward_facts, searched, tools_of
+
+Label = tuple[str, str]
+"""A kind (tag, tool or cut) and a name."""
+_NAME = 200
+"""Characters of a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All that is stored of one rollout, but for the ids that the database gives."""
+
+    rollout: dict[str, Any]
+    scores: list[dict[str, Any]]
+    transcript: bytes
+    turns: bytes | None
+    words: str
+    labels: frozenset[Label]
+    images: tuple[ImageRecord, ...]
+
+
+def rows_of(group: Group, rollout: Rollout) -> Rows:
+    """The rows of a rollout of a group."""
+    said = {name: value for name, value in rollout.transcript.items() if name != "turns"}
+    turns = rollout.transcript.get("turns")
+    return Rows(
+        rollout=_columns(rollout),
+        scores=_score_rows(rollout),
+        transcript=packed(said),
+        turns=packed_turns(turns) if turns else None,
+        words=searched(passages_of(said), _facts(group, rollout)),
+        labels=frozenset(_labels(group, rollout)),
+        images=rollout.images,
+    )
+
+
+def _columns(rollout: Rollout) -> dict[str, Any]:
+    skipped = {"scores", "transcript", "images"}
+    names = [name for name in rollout.__dataclass_fields__ if name not in skipped]
+    row = {name: getattr(rollout, name) for name in names}
+    return row | {
+        "status": str(rollout.status),
+        "reason": storable(rollout.reason),
+        "trained": False,
+    }
+
+
+def _score_rows(rollout: Rollout) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": storable(score.name),
+            "value": score.value,
+            "explanation": storable(score.explanation),
+            "evidence": as_json(score.evidence),
+        }
+        for score in rollout.scores
+    ]
+
+
+def _facts(group: Group, rollout: Rollout) -> Iterator[str]:
+    yield fact("run", group.attempt.log_path)
+    yield fact("split", str(group.split))
+    yield fact("bundle", group.bundle.name)
+    yield fact("task", storable(group.task))
+    yield fact("status", str(rollout.status))
+    yield from {fact("tag", tag) for tag in group.tags}
+    yield from {fact("tool", name) for name, _ in tools_of(rollout.transcript)}
+    if rollout.reward is not None:
+        yield from reward_facts(rollout.reward, rollout.reward)
+    if rollout.cut is not None:
+        yield fact("cut", "")
+        yield fact("cut", rollout.cut)
+    if rollout.tool_errors:
+        yield fact("error", "tool")
+    if rollout.format_errors:
+        yield fact("error", "format")
+
+
+def _labels(group: Group, rollout: Rollout) -> Iterator[Label]:
+    """What a reader can filter by. A tool that no call reached is only a word of the model's."""
+    for tag in group.tags:
+        yield "tag", storable(tag)[:_NAME]
+    for name, answered in tools_of(rollout.transcript):
+        if answered:
+            yield "tool", storable(name)[:_NAME]
+    if rollout.cut is not None:
+        yield "cut", rollout.cut
+
+
+def image_row(image: ImageRecord) -> Mapping[str, Any]:
+    """The row of an image."""
+    return {
+        "hash": image.hash,
+        "media_type": storable(image.media_type),
+        "width": image.width,
+        "height": image.height,
+        "body": image.data,
+    }

@@ -1,0 +1,138 @@
+"""What is searched: the words of a transcript, and facts of its rollout as words of their own kind.
+
+A word is a run of letters and digits, without case. Facts (its run, task, tags, tools, ending and
+reward) stand beside the words under a mark that no text can hold, so that one look into the
+inverted index answers text and filters together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+_WORD = re.compile(r"[^\W_]+")
+_MARK = "\ue000"
+_LONGEST = 48
+"""Characters of a word that count."""
+_TEXT = 1_000_000
+"""Characters of a rollout that are searched, from its beginning."""
+_SLICE = 65_536
+"""Characters that are split at once: the interpreter's lock is held that long."""
+_DISTINCT = 10_000
+"""Different words of a rollout that are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text in a transcript."""
+
+    entry: int
+    """Which entry of the transcript it is in, from 0."""
+    kind: str
+    """`prompt`, `message`, `thinking`, `call`, `result` or `note`."""
+    text: str
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a text, in order."""
+    for start in range(0, len(text), _SLICE):
+        for match in _WORD.finditer(text[start : start + _SLICE].lower()):
+            yield match.group()[:_LONGEST]
+
+
+def fact(kind: str, value: str | int) -> str:
+    """A fact of a rollout as a word that no text can hold."""
+    digest = hashlib.blake2b(f"{kind}\0{value}".encode("utf-8", "backslashreplace"), digest_size=6)
+    return f"{_MARK}{digest.hexdigest()}"
+
+
+def reward_facts(low: float, high: float) -> list[str]:
+    """The facts of which a reward from `low` to `high` has one: rewards by twentieths, those below
+    -2 and above 3 together.
+    """
+    return [fact("reward", at) for at in range(_twentieth(low), _twentieth(high) + 1)]
+
+
+def _twentieth(reward: float) -> int:
+    return math.floor(min(max(reward, -2.0), 3.0) * 20)
+
+
+def searched(passages: Iterable[Passage], facts: Iterable[str]) -> str:
+    """A rollout's different words and facts, separated by spaces."""
+    found: dict[str, None] = {}
+    left = _TEXT
+    for passage in passages:
+        found |= dict.fromkeys(words_of(passage.text[:left].replace(_MARK, " ")))
+        left -= len(passage.text)
+        if left <= 0 or len(found) >= _DISTINCT:
+            break
+    return " ".join([*facts, *list(found)[:_DISTINCT]])
+
+
+# ---------------------------------------------------------------- the texts of a transcript
+
+
+def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
+    """What was said and done, piece by piece.
+
+    System prompts are left out: all rollouts of a task share them.
+    """
+    for at, entry in enumerate(_items(transcript.get("entries"))):
+        if isinstance(entry, Mapping):
+            for kind, text in _entry_texts(cast(Mapping[str, Any], entry)):
+                if text:
+                    yield Passage(at, kind, text)
+
+
+def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """The tools that were called, each with whether it answered without an error."""
+    for entry in _items(transcript.get("entries")):
+        if isinstance(entry, Mapping):
+            found = cast(Mapping[str, Any], entry)
+            if found.get("kind") == "result" and isinstance(found.get("name"), str):
+                yield found["name"], not found.get("error")
+
+
+def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = entry.get("kind")
+    if kind == "prompt":
+        yield "prompt", _plain(entry.get("text"))
+    elif kind == "reply":
+        yield from _content_texts("message", entry.get("content"))
+        for call in _items(entry.get("calls")):
+            yield "call", f"{_plain(call.get('name'))} {_plain(call.get('written'))}"
+        for broken in _items(entry.get("malformed")):
+            yield "call", _plain(broken.get("text"))
+    elif kind == "result":
+        yield from _content_texts("result", entry.get("content"))
+    elif kind == "note":
+        yield "note", _plain(entry.get("text"))
+
+
+def _content_texts(kind: str, content: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(content, str):
+        yield kind, content
+        return
+    for part in _items(content):
+        yield kind, _plain(part.get("text"))
+        yield "thinking", _plain(part.get("thinking"))
+
+
+def _plain(value: Any) -> str:
+    """The text of a JSON value: names and values, without its signs."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        items = cast(Mapping[str, Any], value).items()
+        return " ".join(f"{name} {_plain(item)}" for name, item in items)
+    if isinstance(value, list | tuple):
+        return " ".join(_plain(item) for item in cast(list[Any], value))
+    return "" if value is None else str(value)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return cast(Iterable[Any], value) if isinstance(value, list | tuple) else ()
