@@ -10,7 +10,6 @@ from typing import Any, cast
 from tinker_cookbook.renderers import Message as HostMessage
 from tinker_cookbook.renderers import ToolCall as HostCall
 from tinker_cookbook.renderers import ToolSpec
-from tinker_cookbook.renderers.base import UnparsedToolCall
 
 from tinker_episodes.message import (
     Call,
@@ -32,18 +31,6 @@ def from_host(message: HostMessage) -> Message:
     unparsed = message.get("unparsed_tool_calls") or ()
     malformed = tuple(MalformedCall(item.raw_text, item.error) for item in unparsed)
     return Message("assistant", _content_from_host(message["content"]), calls, malformed)
-
-
-def with_calls(message: HostMessage, reply: Message) -> HostMessage:
-    """The host's message with the calls of `reply`: what its renderer writes into history."""
-    kept = {k: v for k, v in message.items() if k not in ("tool_calls", "unparsed_tool_calls")}
-    if reply.calls:
-        kept["tool_calls"] = [_call_to_host(call) for call in reply.calls]
-    if reply.malformed:
-        kept["unparsed_tool_calls"] = [
-            UnparsedToolCall(raw_text=item.text, error=item.error) for item in reply.malformed
-        ]
-    return cast(HostMessage, kept)
 
 
 def result_to_host(result: CallResult, written_id: str | None) -> HostMessage:
@@ -103,10 +90,3 @@ def _call_from_host(call: HostCall) -> Call:
     if not isinstance(arguments, dict):
         return Call(call.function.name, text, id=call.id)
     return Call(call.function.name, cast(dict[str, Any], arguments), id=call.id)
-
-
-def _call_to_host(call: Call) -> HostCall:
-    whole = isinstance(call.arguments, str)
-    arguments = call.arguments if whole else json.dumps(dict(cast(Any, call.arguments)))
-    body = HostCall.FunctionBody(name=call.name, arguments=cast(str, arguments))
-    return HostCall(function=body, id=call.id)
