@@ -57,6 +57,10 @@ class Environment:
     """Seconds that one call may take; then the episode fails."""
     scorer_timeout_s: ClassVar[float] = 120.0
     """Seconds that one scorer may take; then the episode fails."""
+    hook_timeout_s: ClassVar[float] = 120.0
+    """Seconds that `open`, `next_prompt` and `close` may take each; then the episode fails. After
+    `close` a score stands; that it took too long is logged.
+    """
 
     task: Task
     universe: Universe

@@ -156,7 +156,6 @@ async def test_time_runs_from_the_slot_and_ends_the_rollout_at_the_next_step(
     rendering: Rendering,
 ) -> None:
     env = make(rendering, limits=RolloutLimits(rollout_timeout_seconds=1000))
-    assert env.rollout_limits is not None and env.rollout_limits.rollout_timeout_seconds is None
     await env.initial_observation()
     env.conversation.deadline = 0.0  # long past
     step = await env.step(rendering.renderer.tokenizer.encode(call("add")))

@@ -7,6 +7,7 @@ outcome = await env.settle(await run_rollout(policy, env))
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 
 import tinker
@@ -20,7 +21,6 @@ from tinker_episodes.cookbook.ending import Ending
 from tinker_episodes.cookbook.limits import (
     Progress,
     advertised,
-    cut_of,
     ends_on_length,
     reached,
 )
@@ -84,8 +84,6 @@ class EpisodeEnv(types.Env):
         )
         if self._limits.max_tool_calls is not None:
             self.conversation.set_max_tool_calls(self._limits.max_tool_calls)
-        self.rollout_limits = advertised(self._limits)
-        """What the host's runner enforces where it is given no limits of its own."""
         self.example_id = task.id
         """What the host's stores name an example by."""
         self._parse_errors = parse_errors
@@ -111,11 +109,18 @@ class EpisodeEnv(types.Env):
 
     # ------------------------------------------------------------ the host's interface
 
+    @property
+    def rollout_limits(self) -> RolloutLimits:
+        """What the host's runner enforces where it is given no limits of its own. It asks when the
+        rollout starts.
+        """
+        return advertised(self._limits, self._slots.longest_wait_s())
+
     async def initial_observation(
         self,
     ) -> tuple[tinker.ModelInput, StopCondition] | types.InitialObservationOverflow:
-        await self.ending.begin(self._slots)
-        async with self.ending.releasing():
+        await self.ending.begin(self._slots, hold_s=self._longest_hold_s())
+        async with self.ending.stepping():
             self._start_clock()
             messages = await self.conversation.initial_observation()
             observation = await self._observations.start(self.conversation.history)
@@ -128,11 +133,13 @@ class EpisodeEnv(types.Env):
     async def step(
         self, action: types.Action, *, extra: types.ActionExtra | None = None
     ) -> types.StepResult:
-        if self.episode.state is not State.OPEN:
+        if self.episode.state is not State.OPEN and not self.ending.expired:
             raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
-        async with self.ending.releasing():
+        async with self.ending.stepping():
             self.turns.count += 1
             self.turns.sampled_tokens += len(action)
+            if self.ending.expired:
+                return self._logged(await self._late())
             reply = await self._rendering.run(
                 lambda renderer: read_reply(renderer, list(action)), size=len(action)
             )
@@ -143,6 +150,8 @@ class EpisodeEnv(types.Env):
         self, messages: list[Message]
     ) -> tuple[tinker.ModelInput, StopCondition]:
         """Put messages of the runner's hooks before the next turn."""
+        if self.ending.expired:
+            return self.turns.observation, self._rendering.stop
         await self.conversation.add_messages(messages)
         history = self.conversation.history
         return await self._observations.inject(history, len(messages)), self._rendering.stop
@@ -175,6 +184,15 @@ class EpisodeEnv(types.Env):
         changed = self.conversation.rewritten
         observation = await self._observations.extend(history, new, action, changed=changed)
         return await self._next(observation, step)
+
+    async def _late(self) -> types.StepResult:
+        """A reply that came after the rollout's time: nothing of it runs, and the end is paid."""
+        await self.episode.settled()
+        if self.episode.outcome is None or self.paid:
+            raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
+        return self._ended(
+            self.conversation.pay(self.episode.outcome, types.StopReason.ROLLOUT_TIMEOUT)
+        )
 
     async def _truncated(self, reply: Reply, action: list[int]) -> types.StepResult:
         """A reply that reached the token limit of its turn: nothing of it runs."""
@@ -239,7 +257,14 @@ class EpisodeEnv(types.Env):
     def _start_clock(self) -> None:
         seconds = self._limits.rollout_timeout_seconds
         if seconds is not None:
-            self.conversation.deadline = asyncio.get_running_loop().time() + seconds
+            deadline = asyncio.get_running_loop().time() + seconds
+            self.conversation.deadline = deadline
+            self.ending.end_at(deadline)
+
+    def _longest_hold_s(self) -> float:
+        """Seconds that the rollout may keep its slot: its time, and what the end may take."""
+        seconds = self._limits.rollout_timeout_seconds
+        return math.inf if seconds is None else seconds + self.episode.longest_end_s
 
     def _out_of_time(self) -> bool:
         deadline = self.conversation.deadline
@@ -251,10 +276,6 @@ class EpisodeEnv(types.Env):
         progress = Progress(self.turns.count, self.turns.sampled_tokens, observation.length)
         return reached(self._limits, progress)
 
-    async def close(self, stop_reason: str | None) -> None:
-        """Score an episode that ended without a step, by the stop reason of its trajectory."""
-        await self.episode.close(cut_of(stop_reason))
-
     async def settle(self, trajectory: types.Trajectory) -> Outcome:
         """How the rollout ended, for a caller that runs envs without a group builder.
 
@@ -265,4 +286,4 @@ class EpisodeEnv(types.Env):
         Raises:
             EpisodeFailed: it has no reward.
         """
-        return await self.ending.settle(trajectory.stop_reason)
+        return await self.ending.settle(trajectory)

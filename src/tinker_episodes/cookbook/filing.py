@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tinker
-from tinker_cookbook.rl.types import Trajectory, Transition
+from tinker_cookbook.rl.types import Transition
 
 from tinker_episodes.cookbook.env import EpisodeEnv
 from tinker_episodes.episode import Episode, State
@@ -15,14 +15,11 @@ from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
 
-def rollout_record(env: EpisodeEnv, place: int, trajectory: Trajectory | None) -> Rollout:
-    """The record of a rollout that is over.
-
-    Args:
-        trajectory: What the trainer got of it; None where it got nothing.
-    """
+def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
+    """The record of a rollout that is over. It has tokens where the trainer got a trajectory."""
     episode, outcome = env.episode, env.episode.outcome
     counts = episode.counts
+    trajectory = env.ending.trajectory
     turns = [] if trajectory is None else trajectory.transitions
     return Rollout(
         key=episode.id,

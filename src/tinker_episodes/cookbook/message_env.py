@@ -69,7 +69,7 @@ class EpisodeMessageEnv(MessageEnv):
     # ------------------------------------------------------------ the host's interface
 
     async def initial_observation(self) -> list[HostMessage]:
-        self._take(await self.episode.open())
+        self._take(await self.episode.open(limit_s=self._time_left()))
         return self.messages
 
     async def step(self, message: HostMessage) -> MessageStepResult:
@@ -112,7 +112,11 @@ class EpisodeMessageEnv(MessageEnv):
         self._errors_in_a_row = 0
         if reply.calls:
             return await self._run_calls(reply)
-        prompt = await self.episode.next_prompt()
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                prompt = await self.episode.next_prompt()
+        except TimeoutError:
+            return await self.cut(Cut.ROLLOUT_TIMEOUT)
         if prompt is None:
             return await self.end(None, StopReason.COMPLETED)
         self._take(prompt)
@@ -127,7 +131,12 @@ class EpisodeMessageEnv(MessageEnv):
             stop: The host's stop reason.
             extra: What the step's reward holds beside the score.
         """
-        outcome: Outcome = await self.episode.close(cut)
+        return self.pay(await self.episode.close(cut), stop, extra=extra, metrics=metrics)
+
+    def pay(
+        self, outcome: Outcome, stop: str, *, extra: float = 0.0, metrics: Metrics | None = None
+    ) -> MessageStepResult:
+        """The step that ends the episode. It holds the reward."""
         self.paid = True
         return MessageStepResult(
             reward=outcome.reward + extra,
@@ -139,6 +148,11 @@ class EpisodeMessageEnv(MessageEnv):
     async def cut(self, cut: Cut, *, extra: float = 0.0) -> MessageStepResult:
         """End the episode at a limit, with the reward of the state as it is."""
         return await self.end(cut, stop_of(cut), extra=extra)
+
+    def _time_left(self) -> float | None:
+        if self.deadline is None:
+            return None
+        return self.deadline - asyncio.get_running_loop().time()
 
     def _continued(self, reward: float = 0.0, metrics: Metrics | None = None) -> MessageStepResult:
         return MessageStepResult(
