@@ -159,4 +159,4 @@ def _harmony_ids(renderer: Renderer) -> dict[int, str]:
 def _inkling_ids(renderer: Renderer) -> dict[int, str]:
     assert isinstance(renderer, TmlV0Renderer)
     special = renderer._tml_tokenizer  # pyright: ignore[reportPrivateUsage] - the host's facade encodes no special token
-    return {special.encode_special(f"<|{name}|>"): name for name in _INKLING}
+    return {special.encode_special(name): name for name in _INKLING}

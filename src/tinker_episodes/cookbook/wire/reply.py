@@ -18,6 +18,7 @@ from tinker_cookbook.renderers.deepseek_v3 import (
     DeepSeekV3DisableThinkingRenderer,
     DeepSeekV3ThinkingRenderer,
 )
+from tinker_cookbook.renderers.deepseek_v4_1 import DeepSeekV4_1Renderer
 from tinker_cookbook.renderers.qwen3 import Qwen3Renderer
 from tinker_cookbook.renderers.qwen3_5 import Qwen3_5Renderer
 
@@ -101,6 +102,8 @@ def _content(renderer: Renderer, parts: Sequence[Thinking | Text], *, called: bo
         renderer, DeepSeekV3DisableThinkingRenderer | DeepSeekV3ThinkingRenderer
     ):
         listed = _stripped(listed)
+    if called and isinstance(renderer, DeepSeekV4_1Renderer):
+        listed = _without_gap(listed)
     texts = [part for part in listed if part["type"] == "text"]
     if len(texts) == len(listed) <= 1:
         return texts[0]["text"] if texts else ""
@@ -131,6 +134,14 @@ def _stripped(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The last text without the space before the calls."""
     if parts and parts[-1]["type"] == "text":
         return [*parts[:-1], {**parts[-1], "text": parts[-1]["text"].rstrip()}]
+    return parts
+
+
+def _without_gap(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last text without the empty line that the template puts before the calls."""
+    if parts and parts[-1]["type"] == "text":
+        last = {**parts[-1], "text": parts[-1]["text"].removesuffix("\n\n")}
+        return [*parts[:-1], *([last] if last["text"] or len(parts) == 1 else [])]
     return parts
 
 
