@@ -1,7 +1,5 @@
 """A rollout's steps beside the host's own `EnvFromMessageEnv`, on the same conversation.
 
-    python tst/bench/steps_bench.py [out.json]
-
 The policy is scripted, so that what is measured is what a step costs beside sampling: reading the
 reply, running its tool, and the next observation. What else runs on the machine spoils the times;
 ratios are of runs that take turns.
@@ -10,17 +8,15 @@ ratios are of runs that take turns.
 from __future__ import annotations
 
 import asyncio
-import json
 import operator
-import os
-import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from table import Row
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what third parties warn of when they are imported
@@ -45,8 +41,8 @@ class Policy(TokenCompleter):
 
     def __init__(self, rendering: Rendering, turns: int) -> None:
         tokenizer: Any = rendering.renderer.tokenizer
-        say = f"thinking of it\n</think>\n\n<tool_call>\n<function=say>\n<parameter=text>\n{WORDS * 5}"
-        call = f"{say}\n</parameter>\n</function>\n</tool_call><|im_end|>"
+        opened = "thinking of it\n</think>\n\n<tool_call>\n<function=say>\n<parameter=text>\n"
+        call = f"{opened}{WORDS * 5}\n</parameter>\n</function>\n</tool_call><|im_end|>"
         self._call = tokenizer.encode(call, add_special_tokens=False)
         self._end = tokenizer.encode("over\n</think>\n\ndone<|im_end|>", add_special_tokens=False)
         self._turns = turns
@@ -92,43 +88,30 @@ def best(rendering: Rendering, turns: int, repeats: int, *, host: bool) -> tuple
     return [min(step) for step in zip(*(steps for steps, _ in runs), strict=True)], runs[0][1]
 
 
-def measure(model: str) -> list[dict[str, Any]]:
-    extends, rewrites = rendering_of(model, EXTENDS), rendering_of(model, REWRITES)
-    rollout(extends, 3, host=False)
-    rollout(extends, 3, host=True)
-    ours, tokens = best(extends, 200, 9, host=False)
-    hosts, _ = best(extends, 200, 2, host=True)
-    pieces, _ = best(rewrites, 200, 2, host=False)
-    short, short_tokens = best(extends, 10, 30, host=False)
-    hosts_short, _ = best(extends, 10, 30, host=True)
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; the shortest time of each step\n"
-        f"200 turns: ours {sum(ours):.3f} s, the host's {sum(hosts):.3f} s, "
-        f"rewritten from pieces {sum(pieces):.3f} s\n"
-        f"10 turns: ours {sum(short):.4f} s, the host's {sum(hosts_short):.4f} s"
-    )
-    long = f"200 turns, {tokens:,} tokens"
-    brief = f"10 turns, {short_tokens:,} tokens"
-    host = "EnvFromMessageEnv"
-    return [
-        row("steps grow", "their first tenth", long, growth(ours), "<= 1.5"),
-        row("rollout", host, long, sum(hosts) / sum(ours), ">= 50"),
-        row("rollout", host, brief, sum(hosts_short) / sum(short), ">= 1"),
-        row("rewritten rollout", host, long, sum(hosts) / sum(pieces), "none"),
-    ]
-
-
-def row(work: str, beside: str, sizes: str, ratio: float, goal: str) -> dict[str, Any]:
-    print(f"{work:<20} | {beside:<18} | {sizes:<28} | {ratio:>8.2f} | {goal}", flush=True)
-    return {"work": work, "beside": beside, "sizes": sizes, "ratio": ratio, "goal": goal}
-
-
-def main() -> None:
+def rows() -> Iterator[Row]:
+    """A rollout of 200 turns and one of 10, and how its steps grow."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(qwen3_5_folder(Path(folder)))
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps({"steps": rows}, indent=1))
+        model = qwen3_5_folder(Path(folder))
+        extends, rewrites = rendering_of(model, EXTENDS), rendering_of(model, REWRITES)
+        rollout(extends, 3, host=False)
+        rollout(extends, 3, host=True)
+        ours, tokens = best(extends, 200, 9, host=False)
+        hosts, _ = best(extends, 200, 2, host=True)
+        pieces, _ = best(rewrites, 200, 2, host=False)
+        short, short_tokens = best(extends, 10, 30, host=False)
+        hosts_short, _ = best(extends, 10, 30, host=True)
+    grown, long = growth(ours), f"200 turns, {tokens:,} tokens"
+    figure, values = f"{grown:.2f}", {"last_over_first": grown}
+    yield Row("steps grow", "their first tenth", long, figure, "<= 1.5", grown <= 1.5, values)
+    yield beside("rollout", long, ours, hosts, 50)
+    yield beside("rollout", f"10 turns, {short_tokens:,} tokens", short, hosts_short, 1)
+    yield beside(f"rollout that {REWRITES} rewrites", long, pieces, hosts, None)
 
 
-if __name__ == "__main__":
-    main()
+def beside(work: str, sizes: str, ours: list[float], hosts: list[float], goal: float | None) -> Row:
+    """The sums of the shortest times of each step, beside the host's."""
+    values = {"seconds": sum(ours), "host_seconds": sum(hosts)}
+    ratio = sum(hosts) / sum(ours)
+    figure = f"{ratio:.1f} times as fast: {sum(ours):.3f} s beside {sum(hosts):.3f} s"
+    told, met = ("", None) if goal is None else (f">= {goal} times", ratio >= goal)
+    return Row(work, "EnvFromMessageEnv", sizes, figure, told, met, values)

@@ -19,7 +19,7 @@ from tinker_episodes import EpisodeEnv
 
 @dataclass(frozen=True)
 class Said:
-    """A reply of the model: reasoning, text and calls of the tool `say`."""
+    """A reply of the model: reasoning, text and calls of one tool."""
 
     text: str = "a reply"
     thought: str = ""
@@ -28,6 +28,7 @@ class Said:
     """Whether the text is sampled as it is, character by character, in place of all else."""
     length: bool = False
     """Whether it is cut at its token limit."""
+    tool: str = "say"
 
 
 @dataclass
@@ -57,7 +58,6 @@ class Talk(TokenCompleter):
         tokens = sampled(self.renderer, messages, said)
         self.actions.append(tokens)
         return TokensWithLogprobs(tokens, [-0.5] * len(tokens), "length" if said.length else "stop")
-
 
     def was_cut(self, turn: int) -> bool:
         return self.spoken[turn].length
@@ -103,8 +103,8 @@ def message_of(said: Said) -> Message:
     if said.calls:
         message["tool_calls"] = [
             ToolCall(
-                function=ToolCall.FunctionBody(name="say", arguments=arguments),
-                id=f"functions.say:{at}",
+                function=ToolCall.FunctionBody(name=said.tool, arguments=arguments),
+                id=f"functions.{said.tool}:{at}",
             )
             for at, arguments in enumerate(said.calls)
         ]

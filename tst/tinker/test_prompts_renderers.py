@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from support.scripted import Counter
-from support.talk import Said, Talk, calls_of, flat, reasons
+from support.talk import Said, Talk, calls_of, reasons
 from support.tokenizers import renderer_for, renderer_names
 from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.rl.data_processing import trajectory_to_data
@@ -86,11 +86,9 @@ async def test_observations_are_the_hosts_own(name: str) -> None:
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-ODD = st.sampled_from(
-    ["", "\n", "</think>", "<think>", "<tool_call>", "</tool_call>", " \n a \n\n", "é漢🙂", "0"]
-    + ["<|im_end|>", "<|end|>", "<|user|>", "<｜end▁of▁sentence｜>", "<|end_message|>", "<|call|>"]
-)
-TEXT = st.lists(WORDS | ODD, max_size=4).map("".join)
+ODD = st.sampled_from("| \n a \n\n|\n|0|é漢🙂|</think>|<think>|<tool_call>|</tool_call>".split("|"))
+SPECIAL = st.sampled_from(["im_end", "end", "user", "call", "end_message", "im_start"])
+TEXT = st.lists(WORDS | ODD | SPECIAL.map("<|{}|>".format), max_size=4).map("".join)
 
 
 @st.composite

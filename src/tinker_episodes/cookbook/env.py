@@ -122,7 +122,7 @@ class EpisodeEnv(types.Env):
         await self.ending.begin(self._slots, hold_s=self._longest_hold_s())
         async with self.ending.stepping():
             self._start_clock()
-            messages = await self.conversation.initial_observation()
+            await self.conversation.initial_observation()
             observation = await self._observations.start(self.conversation.history)
             self.turns.observation = observation
             cut = self._reached(observation)

@@ -10,7 +10,7 @@ from tinker_cookbook.rl.types import Transition
 
 from tinker_episodes.cookbook.env import EpisodeEnv
 from tinker_episodes.episode import Episode, State
-from tinker_episodes.index import Rollout, ScoreRecord, Status
+from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status
 from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
@@ -38,6 +38,7 @@ def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
         observation_tokens=env.turns.observation.length,
         opened_at=episode.opened_at,
         duration_s=_duration(episode),
+        images=_images(episode),
         transcript={
             "entries": episode.transcript.to_json(),
             "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
@@ -50,6 +51,13 @@ def _status(episode: Episode, outcome: Outcome | None) -> Status:
     if outcome is not None:
         return Status.FINISHED if outcome.cut is None else Status.CUT
     return Status.FAILED if episode.state is State.FAILED else Status.ABANDONED
+
+
+def _images(episode: Episode) -> tuple[ImageRecord, ...]:
+    """The images that the transcript refers to."""
+    return tuple(
+        ImageRecord(i.hash, i.media_type, i.data, *i.size) for i in episode.transcript.images()
+    )
 
 
 def _scores(outcome: Outcome | None) -> tuple[ScoreRecord, ...]:

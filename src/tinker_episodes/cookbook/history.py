@@ -1,8 +1,8 @@
 """The conversation of a rollout as its model may see it: whole, or its newest exchanges alone.
 
 An exchange is one reply with all that answers it. Where a window bounds the history, the oldest
-exchanges go first; a prompt goes with the last of its exchanges. The instructions (system prompt and
-tools), the prompt that is being answered and the newest exchange always stay.
+exchanges go first; a prompt goes with the last of its exchanges. The instructions (system prompt
+and tools), the prompt that is being answered and the newest exchange always stay.
 """
 
 from __future__ import annotations

@@ -23,7 +23,14 @@ from tinker_cookbook.rl.types import (
 
 from tinker_episodes.cookbook.history import History
 from tinker_episodes.cookbook.limits import stop_of
-from tinker_episodes.cookbook.messages import encodable, from_host, result_to_host, specs_of
+from tinker_episodes.cookbook.messages import (
+    encodable,
+    from_host,
+    has_images,
+    result_to_host,
+    specs_of,
+)
+from tinker_episodes.cookbook.vision import sees_images
 from tinker_episodes.episode import Episode, OpenPrompt
 from tinker_episodes.message import Message
 from tinker_episodes.outcome import Cut, Outcome
@@ -167,8 +174,10 @@ class EpisodeMessageEnv(MessageEnv):
         except TimeoutError:
             return await self.cut(Cut.ROLLOUT_TIMEOUT)
         self._calls_run += len(results)
+        given = any(has_images(result.content) for result in results)
+        images = given and await sees_images(self._renderer)
         for call, result in zip(reply.calls, results, strict=True):
-            self.history.body.append(result_to_host(result, call.id))
+            self.history.body.append(result_to_host(result, call.id, images=images))
         if self.episode.ended:
             return await self.end(None, StopReason.TOOL_STOPPED)
         if left is not None and len(results) > left:

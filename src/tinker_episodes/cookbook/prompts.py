@@ -2,8 +2,8 @@
 the sampled tokens as they are, and the tokens of the new messages alone; elsewhere the conversation
 is rendered anew, from remembered pieces.
 
-Why it matters: one datum a rollout instead of one a turn, and a step that costs the same at turn 200
-as at turn 2 (huggingface/trl#5224, trl#6250; tinker-cookbook#938).
+Why it matters: one datum a rollout instead of one a turn, and a step that costs the same at turn
+200 as at turn 2 (huggingface/trl#5224, trl#6250; tinker-cookbook#938).
 """
 
 from __future__ import annotations
