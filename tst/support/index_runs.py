@@ -135,6 +135,7 @@ def _numbers(key: str, place: int, step: int, at: int, chance: random.Random) ->
             if found
             else [],
             "turns": turns,
+            "pieces": {token: f" w{token}" for turn in turns for token in turn["sampled"]},
         },
     )
 

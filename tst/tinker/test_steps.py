@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tinker_episodes.cookbook.steps import Clock, RunRef
+from tinker_episodes.cookbook.starts import RunRef
+from tinker_episodes.cookbook.steps import Clock
 from tinker_episodes.cookbook.summaries import Follower
 
 
@@ -34,29 +35,37 @@ def checkpoint(log_path: Path, batch: int) -> None:
         file.write(json.dumps(row) + "\n")
 
 
+def nowhere(log_path: Path) -> str:
+    return f"sqlite:///{log_path / 'nothing.db'}"
+
+
+def clock(run: RunRef) -> Clock:
+    return Clock(run.attempt, run.metrics_offset)
+
+
 def begin(log_path: Path) -> RunRef:
-    run = RunRef.begin(str(log_path), "sqlite://")
+    run = RunRef.begin(str(log_path), nowhere(log_path))
     run.played()
     return run
 
 
 def test_step_is_the_training_rows_that_were_logged(log_path: Path) -> None:
-    clock = Clock(begin(log_path))
-    assert clock.step() == 0
+    times = clock(begin(log_path))
+    assert times.step() == 0
     trained(log_path, 0)
     log(log_path, step=1, **{"test/env/all/reward/total": 1.0})  # an eval's own row
-    assert clock.step() == 1
+    assert times.step() == 1
     trained(log_path, 1)
-    assert clock.step() == clock.step() == 2
+    assert times.step() == times.step() == 2
 
 
 def test_row_that_is_half_written_is_counted_once_it_is_whole(log_path: Path) -> None:
-    clock = Clock(begin(log_path))
+    times = clock(begin(log_path))
     row = json.dumps({"step": 0, "progress/done_frac": 1.0})
     (log_path / "metrics.jsonl").write_text(row[:10])
-    assert clock.step() == 0
+    assert times.step() == 0
     (log_path / "metrics.jsonl").write_text(row + "\n")
-    assert clock.step() == 1
+    assert times.step() == 1
 
 
 def test_resumed_attempt_counts_from_its_checkpoint(log_path: Path) -> None:
@@ -65,34 +74,34 @@ def test_resumed_attempt_counts_from_its_checkpoint(log_path: Path) -> None:
     checkpoint(log_path, 3)
     run = begin(log_path)
     assert run.attempt.start_step == 3
-    clock = Clock(run)
-    assert clock.step() == 3
+    times = clock(run)
+    assert times.step() == 3
     trained(log_path, 3)
-    assert clock.step() == 4
+    assert times.step() == 4
 
 
 def test_rows_that_a_resume_drops_are_not_counted(log_path: Path) -> None:
     for step in range(5):
         trained(log_path, step)
     checkpoint(log_path, 2)
-    clock = Clock(begin(log_path))
+    times = clock(begin(log_path))
     (log_path / "metrics.jsonl").write_text("")  # as the host does from 0.6 on
     trained(log_path, 2)
-    assert clock.step() == 3
+    assert times.step() == 3
 
 
 def test_builders_of_one_start_are_of_one_attempt(log_path: Path) -> None:
-    first = RunRef.begin(str(log_path), "sqlite://")
+    first = RunRef.begin(str(log_path), nowhere(log_path))
     second = RunRef.begin(str(log_path), "sqlite:///other.db")
     assert first.attempt == second.attempt and second.index == "sqlite:///other.db"
     first.played()
-    assert RunRef.begin(str(log_path), "sqlite://").attempt.token != first.attempt.token
+    assert RunRef.begin(str(log_path), nowhere(log_path)).attempt.token != first.attempt.token
 
 
 def test_start_after_more_was_logged_is_another_attempt(log_path: Path) -> None:
-    first = RunRef.begin(str(log_path), "sqlite://")
+    first = RunRef.begin(str(log_path), nowhere(log_path))
     trained(log_path, 0)
-    assert RunRef.begin(str(log_path), "sqlite://").attempt.token != first.attempt.token
+    assert RunRef.begin(str(log_path), nowhere(log_path)).attempt.token != first.attempt.token
 
 
 def summary(log_path: Path, iteration: int, name: str, *episodes: str) -> None:
@@ -124,7 +133,7 @@ def test_summaries_are_followed_once_an_iteration(log_path: Path) -> None:
         "iteration_000000/eval_test_rollout_summaries.jsonl": [("c", 0, False)],
         "iteration_000000/train_rollout_summaries.jsonl": [("a", 0, True), ("b", 0, True)],
     }
-    known.update({file.name: file.size for file in files})
+    known.update({file.name: file.stamp for file in files})
     trained(log_path, 1)
     assert list(follow(known)) == []
 
@@ -133,7 +142,7 @@ def test_summary_that_grows_is_read_again(log_path: Path) -> None:
     follow, known = Follower(str(log_path)), dict[str, int]()
     summary(log_path, 0, "train", "a")
     trained(log_path, 0)
-    known.update({file.name: file.size for file in follow(known)})
+    known.update({file.name: file.stamp for file in follow(known)})
     summary(log_path, 0, "train", "a", "b")
     trained(log_path, 1)
     (again,) = follow(known)

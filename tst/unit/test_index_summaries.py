@@ -26,7 +26,7 @@ class Source:
 
     def __call__(self, known: Any) -> list[SummaryFile]:
         self.known.append(dict(known))
-        return [file for file in self.files if known.get(file.name) != file.size]
+        return [file for file in self.files if known.get(file.name) != file.stamp]
 
 
 def _summary(rollout: str = "r1", **changed: Any) -> Summary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import chz
@@ -12,7 +13,7 @@ from tinker_episodes.bundle import Bundle, find_bundle
 from tinker_episodes.cookbook.dataset import EpisodeDataset
 from tinker_episodes.cookbook.group import GroupSettings
 from tinker_episodes.cookbook.rendering import rendering_of
-from tinker_episodes.cookbook.steps import RunRef
+from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.environment import read_environment
 from tinker_episodes.errors import ConfigError
 from tinker_episodes.index import Split
@@ -63,6 +64,9 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
     """The host's limits of one rollout. One that reaches a limit is scored as it was left."""
     parse_errors: ParseErrorPolicy | None = None
     """The host's policy for malformed replies; None: the first one ends the rollout."""
+    reuse_log_path: bool = False
+    """Begin even where the log path holds rollouts that this start does not go on from: of other
+    bundles, or with no checkpoint. Its own then stand in their place; nothing is deleted."""
 
     @chz.validate
     def _check_numbers(self) -> None:
@@ -79,7 +83,7 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         """The training dataset and the eval's, if there is a `test_split`.
 
         Raises:
-            ConfigError: a name that isn't there.
+            ConfigError: a name that isn't there, or a log path that holds another run's rollouts.
             BundleError: the bundle has faults.
             RunIndexError: the run index can't be used.
         """
@@ -89,8 +93,14 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         _check_apart(self.train_split, train, self.test_split, test or ())
         rendering_of(self.model_name, self.renderer_name)
         index = self.index or default_url(self.log_path)
-        check_url(index)
-        run = RunRef.begin(self.log_path, index)
+        await asyncio.to_thread(check_url, index)
+        run = await asyncio.to_thread(
+            RunRef.begin,
+            self.log_path,
+            index,
+            bundle=bundle.name,
+            reuse_log_path=self.reuse_log_path,
+        )
         return self._train(bundle, run, train), self._test(bundle, run, test)
 
     def _train(self, bundle: Bundle, run: RunRef, tasks: tuple[Task, ...]) -> RLDataset:

@@ -1,6 +1,6 @@
 """The host's dataset over a split of a bundle: which task stands in which batch.
 
-It has no effects.
+It has no effects but one on itself: it sees in which order its batches are asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset
 
 from tinker_episodes.cookbook.group import EpisodeGroupBuilder, GroupSettings
-from tinker_episodes.cookbook.process import writer_of
+from tinker_episodes.cookbook.process import clock_of, trains
+from tinker_episodes.cookbook.steps import BatchSteps
 from tinker_episodes.index import Split
 
 
@@ -42,6 +43,7 @@ class EpisodeDataset(RLDataset):
         self._size = groups_per_batch
         self._epochs = num_epochs
         self._seed = seed
+        self._steps = BatchSteps(settings.run.attempt.start_step)
 
     def __len__(self) -> int:
         return math.ceil(len(self._tasks) * self._epochs / self._size)
@@ -51,13 +53,17 @@ class EpisodeDataset(RLDataset):
 
         Raises:
             IndexError: there is no such batch.
+            ConfigError: the run's earlier rollouts are of other bundles.
             RunIndexError: an earlier rollout could not be filed, and no strategy of the host may
             swallow that.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"there is no batch {index}: there are {len(self)}")
-        writer_of(self._settings.run).raise_fault()
-        step = index if self._split is Split.TRAIN else None
+        run = self._settings.run
+        run.check_bundles()
+        trains(run)
+        at = clock_of(run).step()
+        step = self._steps.step(index, at) if self._split is Split.TRAIN else None
         places = range(index * self._size, (index + 1) * self._size)
         return [
             EpisodeGroupBuilder(self._settings, task, self._split, step)

@@ -19,7 +19,7 @@ from tinker_episodes.cookbook.filing import rollout_record
 from tinker_episodes.cookbook.process import clock_of, writer_of
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.slots import slots_of
-from tinker_episodes.cookbook.steps import RunRef
+from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.errors import EpisodeFailed, RunIndexError
 from tinker_episodes.index import BundleRecord, Group, Split
 from tinker_episodes.outcome import Cut, Outcome

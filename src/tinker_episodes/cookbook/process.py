@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
-from tinker_episodes.cookbook.steps import Clock, RunRef
+from tinker_episodes.cookbook.starts import RunRef
+from tinker_episodes.cookbook.steps import Clock
 from tinker_episodes.cookbook.summaries import Follower
-from tinker_episodes.index import IndexWriter, index_writer
+from tinker_episodes.errors import RunIndexError
+from tinker_episodes.index import Group, Rollout, index_writer
 
 
 @functools.lru_cache(maxsize=64)
 def clock_of(run: RunRef) -> Clock:
     """This process's clock of a run."""
-    return Clock(run)
+    return Clock(run.attempt, run.metrics_offset)
+
+
+def trains(run: RunRef) -> None:
+    """The trainer of a run, in this process, asks for a batch: take over what it wrote since.
+
+    Raises:
+        RunIndexError: the index has a fault.
+    """
+    writer = index_writer(run.index)
+    writer.raise_fault()
+    writer.follow(run.attempt.log_path, Follower(run.attempt.log_path))
+    if clock_of(run).step() > run.attempt.start_step:
+        writer.look()
+
+
+class RunWriter:
+    """Files the rollouts of one run, in the trainer's process or in one that an executor runs."""
+
+    def __init__(self, run: RunRef) -> None:
+        self._run = run
+
+    async def file(self, group: Group, rollouts: Sequence[Rollout]) -> None:
+        """File rollouts of a group, and return when they are committed.
+
+        Raises:
+            RunIndexError: they could not be written; the trainer's next batch raises it again.
+            SystemExit: the same in another process than the trainer's, of which that batch would
+            not know: an executor hands it to the trainer, and no strategy of the host swallows it.
+        """
+        try:
+            await index_writer(self._run.index).file(group, rollouts)
+        except RunIndexError as error:
+            if self._run.begun_here:
+                raise
+            raise SystemExit(str(error)) from error
 
 
 @functools.lru_cache(maxsize=64)
-def writer_of(run: RunRef) -> IndexWriter:
-    """This process's writer to a run's index, which also takes over what the trainer writes about
-    the run.
-    """
-    writer = index_writer(run.index)
-    writer.follow(run.attempt.log_path, Follower(run.attempt.log_path))
-    return writer
+def writer_of(run: RunRef) -> RunWriter:
+    """This process's writer of a run."""
+    return RunWriter(run)

@@ -1,21 +1,17 @@
-"""Which step a rollout belongs to: first as far as we can tell, then as the trainer itself says.
+"""Which step a rollout belongs to, as far as can be told while it plays.
 
-Nothing tells an env its step. A training group is filed under the batch index that the trainer
-asked for, an eval under the training steps that this attempt has logged, counted from the
-checkpoint that it began at. `summaries.py` takes over what the trainer says.
+Nothing tells an env its step. What is told here is what a training group's batch was, and the
+training steps that this attempt has logged, counted from the checkpoint that it began at.
+`summaries.py` takes over what the trainer itself says afterwards.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
-
-from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 
 from tinker_episodes.index import Attempt
 
@@ -23,57 +19,37 @@ _TRAINED_ROW = "progress/done_frac"
 """A key that the host logs once a training step, in every mode, and with no eval of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRef:
-    """One attempt of a run, as all of its processes know it."""
+class BatchSteps:
+    """The steps of a training dataset's batches, in the order in which the trainer asks for them.
 
-    attempt: Attempt
-    index: str
-    """The database URL of the run index."""
-    metrics_offset: int
-    """Bytes of `metrics.jsonl` that earlier attempts wrote."""
+    A batch is trained at the step of its index where the trainer asks for one after the other. A
+    host that wraps the dataset - interleaved with others, or cycled for its own epochs - asks in
+    other orders, or for batches that lie behind: from then on the step is the one that the trainer
+    is at.
+    """
 
-    @classmethod
-    def begin(cls, log_path: str, index: str) -> RunRef:
-        """The attempt that starts now, at the checkpoint that the trainer resumes from, if any.
+    def __init__(self, start_step: int) -> None:
+        self._next = start_step
+        self._wrapped = False
 
-        Builders of one start, as an interleaved dataset has them, are of one attempt: until its
-        first episode is played.
-        """
-        path = str(Path(log_path).expanduser().absolute())
-        checkpoint = get_last_checkpoint(path)
-        start_step = 0 if checkpoint is None else int(checkpoint.batch or 0)
-        offset = size_of(Path(path) / "metrics.jsonl")
-        with _beginning:
-            waiting = _waiting.get(path)
-            if waiting is None or (waiting.attempt.start_step, waiting.metrics_offset) != (
-                start_step,
-                offset,
-            ):
-                attempt = Attempt(path, uuid.uuid4().hex, start_step)
-                waiting = _waiting[path] = cls(attempt, index, offset)
-        return replace(waiting, index=index)
-
-    def played(self) -> None:
-        """An episode of this attempt is played: the next builder that is called is of another."""
-        with _beginning:
-            waiting = _waiting.get(self.attempt.log_path)
-            if waiting is not None and waiting.attempt.token == self.attempt.token:
-                del _waiting[self.attempt.log_path]
-
-
-_beginning = threading.Lock()
-_waiting: dict[str, RunRef] = {}
-"""The attempts of this process that no episode was played of, by log path."""
+    def step(self, index: int, at: int) -> int:
+        """The step of the batch `index`, asked for while the trainer is at the step `at`."""
+        self._wrapped = self._wrapped or index != self._next or index < at
+        self._next += 1
+        return at if self._wrapped else index
 
 
 class Clock:
     """The training steps that an attempt has logged, read from the end of `metrics.jsonl`."""
 
-    def __init__(self, run: RunRef) -> None:
-        self._file = Path(run.attempt.log_path) / "metrics.jsonl"
-        self._start = run.attempt.start_step
-        self._offset = run.metrics_offset
+    def __init__(self, attempt: Attempt, metrics_offset: int) -> None:
+        """
+        Args:
+            metrics_offset: Bytes of `metrics.jsonl` that earlier attempts wrote.
+        """
+        self._file = Path(attempt.log_path) / "metrics.jsonl"
+        self._start = attempt.start_step
+        self._offset = metrics_offset
         self._steps: set[int] = set()
         self._lock = threading.Lock()
 

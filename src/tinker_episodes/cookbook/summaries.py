@@ -8,6 +8,7 @@ the trainer's clamps. Groups that the trainer dropped are absent.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Follower:
         self._settled = 0
 
     def __call__(self, known: Mapping[str, int]) -> Iterator[SummaryFile]:
-        """The summary files whose size is not the known one, oldest first."""
+        """The summary files whose stamp is not the known one, oldest first."""
         size = size_of(self._folder / "metrics.jsonl")
         if size == self._seen:
             return
@@ -53,9 +54,15 @@ class Follower:
 
 def _new_files(folder: Path, known: Mapping[str, int]) -> Iterator[SummaryFile]:
     for file in sorted(folder.glob("*_rollout_summaries.jsonl")):
-        name, size = f"{folder.name}/{file.name}", size_of(file)
-        if size != known.get(name):
-            yield SummaryFile(name, size, tuple(_summaries_of(file)))
+        name, stamp = f"{folder.name}/{file.name}", _stamp(file)
+        if stamp != known.get(name):
+            yield SummaryFile(name, stamp, tuple(_summaries_of(file)))
+
+
+def _stamp(file: Path) -> int:
+    """31 bits of a file's size and time: a resumed run may write one anew in the same size."""
+    status = file.stat()
+    return zlib.crc32(f"{status.st_size} {status.st_mtime_ns}".encode()) >> 1
 
 
 def _summaries_of(file: Path) -> Iterator[Summary]:

@@ -14,7 +14,7 @@ from tinker_episodes.index.records import (
     Summary,
     SummaryFile,
 )
-from tinker_episodes.index.writing import IndexWriter, index_writer
+from tinker_episodes.index.writing import IndexWriter, forget_fault, index_writer
 
 __all__ = [
     "Attempt",
@@ -28,5 +28,6 @@ __all__ = [
     "Status",
     "Summary",
     "SummaryFile",
+    "forget_fault",
     "index_writer",
 ]

@@ -1,4 +1,4 @@
-"""Where SQLite and PostgreSQL differ: upserts, the lock of a writer, and the search for words.
+"""Where SQLite and PostgreSQL differ: upserts, and the search for words.
 
 Words are searched in an inverted index of each rollout's distinct words (`words.py`). SQLite keeps
 it in a contentless FTS5 table without positions, PostgreSQL in a `tsvector`: neither holds the text
@@ -29,8 +29,6 @@ Clause = Sequence[str]
 """Words of which a rollout has at least one; one that ends with `*` stands for all that begin so.
 """
 
-_WRITER_LOCK = 0x74696E6B  # any fixed number: writers of one index wait for each other
-
 _SEARCH = {
     "sqlite": (
         "CREATE VIRTUAL TABLE search USING fts5"
@@ -54,18 +52,6 @@ _FOUND = {
 }
 SEARCH = table("search", column("rowid", Integer), column("rollout_id", Integer))
 """The inverted index as a query names it."""
-
-
-def on_begin(connection: Any) -> None:
-    """Begin a transaction that writes, once no other does.
-
-    In SQLite a deferred transaction that turns into a write fails at once where another writes;
-    an immediate one waits.
-    """
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    else:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITER_LOCK})")
 
 
 def upserted(

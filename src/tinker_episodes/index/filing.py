@@ -20,6 +20,7 @@ from tinker_episodes.index.tables import (
     rollouts,
     runs,
     scores,
+    token_texts,
     tokens,
     transcripts,
 )
@@ -49,6 +50,7 @@ def file_rollouts(connection: Connection, ids: Ids, filings: Sequence[Filing]) -
         filed = _file_new(connection, placed)
     _count(connection, ids, filings, filed)
     _label(connection, ids, filed.values())
+    _file_pieces(connection, ids, filed.values())
 
 
 def _file_new(
@@ -125,3 +127,18 @@ def _label(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]
         rows = [{"kind": kind, "name": name} for kind, name in new]
         connection.execute(inserted_if_new(connection, labels), rows)
         ids.known.update({("label", *label): 0 for label in new})
+
+
+def _file_pieces(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]]) -> None:
+    """The texts of tokens that the run has not sampled before."""
+    found: list[dict[str, Any]] = []
+    for filing, rows in filed:
+        log_path = filing.group.attempt.log_path
+        known = ids.tokens.setdefault(log_path, set())
+        new = rows.pieces.keys() - known
+        if new:
+            run = run_id(connection, ids, log_path)
+            found += [{"run_id": run, "token": one, "text": rows.pieces[one]} for one in new]
+            known |= new
+    if found:
+        connection.execute(inserted_if_new(connection, token_texts), found)

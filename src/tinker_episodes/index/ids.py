@@ -20,10 +20,13 @@ class Ids:
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, ...], int] = {}
+        self.tokens: dict[str, set[int]] = {}
+        """The tokens of each run, by log path, whose text is there."""
 
     def forget(self) -> None:
         """Drop all: a transaction was rolled back."""
         self.known.clear()
+        self.tokens.clear()
 
 
 def run_id(connection: Connection, ids: Ids, log_path: str) -> int:

@@ -122,7 +122,9 @@ class Rollout:
     """Seconds since the epoch; None where it never opened."""
     duration_s: float | None = None
     transcript: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """JSON: `entries`, `changes` and `turns` (tokens and logprobs)."""
+    """JSON: `entries`, `changes`, `turns` (tokens and logprobs), and `pieces`: the text of each
+    sampled token by itself.
+    """
     images: tuple[ImageRecord, ...] = ()
     """The images that the transcript refers to."""
 
@@ -146,6 +148,6 @@ class SummaryFile:
 
     name: str
     """Relative to the log path."""
-    size: int
-    """Bytes, by which a change is seen."""
+    stamp: int
+    """At most 31 bits, by which a change is seen."""
     summaries: tuple[Summary, ...]

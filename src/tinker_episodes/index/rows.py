@@ -12,6 +12,8 @@ from tinker_episodes.index.words import fact, passages_of, reward_facts, searche
 
 Label = tuple[str, str]
 """A kind (tag, tool or cut) and a name."""
+_APART = ("turns", "pieces")
+"""What of a transcript is stored apart."""
 _NAME = 200
 """Characters of a name."""
 
@@ -24,6 +26,8 @@ class Rows:
     scores: list[dict[str, Any]]
     transcript: bytes
     turns: bytes | None
+    pieces: dict[int, str]
+    """The text of tokens."""
     words: str
     labels: frozenset[Label]
     images: tuple[ImageRecord, ...]
@@ -31,13 +35,15 @@ class Rows:
 
 def rows_of(group: Group, rollout: Rollout) -> Rows:
     """The rows of a rollout of a group."""
-    said = {name: value for name, value in rollout.transcript.items() if name != "turns"}
+    said = {name: value for name, value in rollout.transcript.items() if name not in _APART}
     turns = rollout.transcript.get("turns")
+    pieces = rollout.transcript.get("pieces", {})
     return Rows(
         rollout=_columns(rollout),
         scores=_score_rows(rollout),
         transcript=packed(said),
         turns=packed_turns(turns) if turns else None,
+        pieces={int(token): storable(text) for token, text in pieces.items()},
         words=searched(passages_of(said), _facts(group, rollout)),
         labels=frozenset(_labels(group, rollout)),
         images=rollout.images,

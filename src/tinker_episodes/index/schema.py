@@ -17,12 +17,13 @@ from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from tinker_episodes.errors import RunIndexError
-from tinker_episodes.index.dialect import on_begin, prepare_search
+from tinker_episodes.index.dialect import prepare_search
+from tinker_episodes.index.postgres import postgres_engine
 from tinker_episodes.index.tables import meta, metadata
 
 VERSION = 2
 LOCK_TIMEOUT_S = 60
-"""Seconds that a write waits for another process's write."""
+"""Seconds that a write waits for another process's; then it is a fault."""
 
 
 def default_url(log_path: str | Path) -> str:
@@ -31,11 +32,12 @@ def default_url(log_path: str | Path) -> str:
     return URL.create("sqlite", database=str(folder / "episodes.db")).render_as_string()
 
 
-def open_index(url: str, *, create: bool) -> Engine:
+def open_index(url: str, *, create: bool, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Engine:
     """The engine of an index.
 
     Args:
         create: Whether to make the database and its tables where they are not there.
+        lock_timeout_s: Seconds that a write waits for another process's.
 
     Raises:
         RunIndexError: it can't be reached, is not there, or is of another version.
@@ -47,11 +49,46 @@ def open_index(url: str, *, create: bool) -> Engine:
     try:
         if file is not None and create:
             file.parent.mkdir(parents=True, exist_ok=True)
-        engine = _engine(parsed, file, write=create)
-        _check_version(engine, url, create=create)
+        engine = _engine(parsed, file, write=create, lock_timeout_s=lock_timeout_s)
+        _check_version(engine, shown(url), create=create)
     except (SQLAlchemyError, OSError, ImportError) as error:
-        raise RunIndexError(f"the run index {url} can't be opened: {reason_of(error)}") from error
+        raise RunIndexError(
+            f"the run index {shown(url)} can't be opened: {reason_of(error)}"
+        ) from error
     return engine
+
+
+def index_exists(url: str) -> bool:
+    """Whether there is a run index at `url`.
+
+    Raises:
+        RunIndexError: its database can't be reached.
+    """
+    parsed = _parsed(url)
+    file = _file_of(parsed)
+    if file is not None and not file.exists():
+        return False
+    try:
+        engine = _engine(parsed, file, write=False, lock_timeout_s=LOCK_TIMEOUT_S)
+        with engine.connect() as connection:
+            tables = inspect(connection).get_table_names()
+        engine.dispose()
+    except (SQLAlchemyError, ImportError) as error:
+        raise RunIndexError(
+            f"the run index {shown(url)} can't be opened: {reason_of(error)}"
+        ) from error
+    # A file without tables is one that another process is making; a server may hold others' tables.
+    return bool(tables) if file is not None else "meta" in tables
+
+
+def file_of(url: str) -> Path | None:
+    """The file of an index; None where it is a server's."""
+    return _file_of(_parsed(url))
+
+
+def shown(url: str) -> str:
+    """A database URL without its password, for messages."""
+    return _parsed(url).render_as_string(hide_password=True)
 
 
 def check_url(url: str) -> None:
@@ -61,10 +98,10 @@ def check_url(url: str) -> None:
         RunIndexError: what stands in the way.
     """
     file = _file_of(_parsed(url))
+    if index_exists(url):
+        open_index(url, create=False).dispose()
     if file is None:
         return
-    if file.exists():
-        open_index(url, create=False).dispose()
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise RunIndexError(
@@ -93,20 +130,22 @@ def _file_of(url: URL) -> Path | None:
     return Path(str(url.database)) if is_file else None
 
 
-def _engine(url: URL, file: Path | None, *, write: bool) -> Engine:
+def _engine(url: URL, file: Path | None, *, write: bool, lock_timeout_s: float) -> Engine:
+    if url.get_backend_name() == "postgresql":
+        return postgres_engine(url, write=write, lock_timeout_s=lock_timeout_s)
     if url.get_backend_name() != "sqlite":
-        if not write:
-            return create_engine(url, isolation_level="REPEATABLE READ")
-        engine = create_engine(url)
-        event.listen(engine, "begin", on_begin)
-        return engine
+        raise RunIndexError(f"a run index is on SQLite or PostgreSQL, not {url.get_backend_name()}")
     if file is not None and not write:
         engine = create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
         event.listen(engine, "begin", _on_read)
         return engine
-    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S})
-    event.listen(engine, "connect", _on_connect)
-    event.listen(engine, "begin", on_begin)
+    engine = create_engine(url, connect_args={"timeout": lock_timeout_s})
+
+    def on_connect(connection: Any, _record: Any) -> None:
+        _on_connect(connection, lock_timeout_s)
+
+    event.listen(engine, "connect", on_connect)
+    event.listen(engine, "begin", _on_begin)
     return engine
 
 
@@ -120,16 +159,16 @@ def _read_only(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
 
 
-def _on_connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by on_begin
-    _switch_to_wal(connection)
+def _on_connect(connection: Any, lock_timeout_s: float) -> None:
+    connection.isolation_level = None  # transactions are begun by _on_begin
+    _switch_to_wal(connection, lock_timeout_s)
     for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _switch_to_wal(connection: Any) -> None:
+def _switch_to_wal(connection: Any, lock_timeout_s: float) -> None:
     """SQLite fails this switch at once, without its timeout, where another process writes."""
-    until = time.monotonic() + LOCK_TIMEOUT_S
+    until = time.monotonic() + lock_timeout_s
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
@@ -138,6 +177,12 @@ def _switch_to_wal(connection: Any) -> None:
             if time.monotonic() > until:
                 raise
             time.sleep(0.01)
+
+
+def _on_begin(connection: Any) -> None:
+    # A deferred transaction that turns into a write fails at once where another writes; this one
+    # waits.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _on_read(connection: Any) -> None:

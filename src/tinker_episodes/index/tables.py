@@ -230,6 +230,14 @@ tokens = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+token_texts = Table(  # a run has one vocabulary
+    "token_texts",
+    metadata,
+    Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
+    Column("token", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
 images = Table(
     "images",
     metadata,
@@ -252,5 +260,5 @@ summaries = Table(
     metadata,
     Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
     Column("file", String(300), primary_key=True),
-    Column("size", Integer, nullable=False),
+    Column("stamp", Integer, nullable=False),
 )

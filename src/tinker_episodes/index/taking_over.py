@@ -22,13 +22,13 @@ _AT_ONCE = 1000
 
 
 def taken_over(connection: Connection, log_path: str) -> dict[str, int]:
-    """The summary files of a run that were taken over: name → size."""
+    """The summary files of a run that were taken over: name → stamp."""
     query = (
-        select(summaries.c.file, summaries.c.size)
+        select(summaries.c.file, summaries.c.stamp)
         .join(runs, summaries.c.run_id == runs.c.id)
         .where(runs.c.path == log_path)
     )
-    return {file: size for file, size in connection.execute(query)}
+    return {file: stamp for file, stamp in connection.execute(query)}
 
 
 def take_over(connection: Connection, ids: Ids, log_path: str, file: SummaryFile) -> None:
@@ -39,8 +39,8 @@ def take_over(connection: Connection, ids: Ids, log_path: str, file: SummaryFile
     while some := list(islice(left, _AT_ONCE)):
         _take_over_some(connection, ids, run, split, some)
     connection.execute(
-        upserted(connection, summaries, put=["size"]),
-        {"run_id": run, "file": file.name, "size": file.size},
+        upserted(connection, summaries, put=["stamp"]),
+        {"run_id": run, "file": file.name, "stamp": file.stamp},
     )
 
 

@@ -26,13 +26,14 @@ from tinker_episodes.index.reading.rollouts import (
     GroupPage,
     RolloutPage,
     RolloutRow,
+    Tokens,
     group_page,
     image_of,
     keys_beginning,
     rollout_page,
     scores_of,
+    tokens_of,
     transcript_of,
-    turns_of,
 )
 from tinker_episodes.index.reading.runs import Point, RunRow, runs_of
 from tinker_episodes.index.reading.searching import Hit, Search, SearchPage, search_page
@@ -63,6 +64,7 @@ __all__ = [
     "StepRow",
     "TaskGroup",
     "TaskPage",
+    "Tokens",
     "Where",
 ]
 
@@ -146,15 +148,10 @@ class IndexReader:
         with self._reading() as connection:
             return rollout_page(connection, key)
 
-    def turns(self, key: str) -> list[dict[str, Any]] | None:
-        """A rollout's tokens, turn by turn; None where it has none.
-
-        Each turn has `extends` (whether its observation goes on from the last one and its sampled
-        tokens), `observation` (the tokens that are new, or all), `sampled`, `logprobs` (one a
-        sampled token, as 32-bit floats, or None) and `reward`.
-        """
+    def tokens(self, key: str) -> Tokens | None:
+        """A rollout's tokens with their logprobs and texts; None where it has none."""
         with self._reading() as connection:
-            return turns_of(connection, key)
+            return tokens_of(connection, key)
 
     def image(self, hash: str) -> ImageRecord | None:
         """An image by the hash that a transcript gives; None where there is none."""
@@ -223,11 +220,16 @@ class IndexReader:
             return [dict(row) for row in connection.execute(query).mappings()]
 
     def transcript(self, rollout: str) -> dict[str, Any] | None:
-        """What was said and done in a rollout by its key, with its tokens as `turns`."""
+        """What was said and done in a rollout by its key, with its tokens as `turns`, and their
+        texts as `pieces`.
+        """
         with self._reading() as connection:
             said = transcript_of(connection, rollout)
-            turns = turns_of(connection, rollout)
-        return said if said is None or turns is None else said | {"turns": turns}
+            sampled = tokens_of(connection, rollout)
+        if said is None or sampled is None:
+            return said
+        pieces = {"pieces": dict(sampled.pieces)} if sampled.pieces else {}
+        return {**said, "turns": list(sampled.turns), **pieces}
 
     def scores(self, rollout: str) -> tuple[ScoreRecord, ...]:
         """What each scorer found of a rollout, by its key."""

@@ -18,7 +18,9 @@ from tinker_episodes.index.tables import (
     groups,
     images,
     rollouts,
+    run_groups,
     scores,
+    token_texts,
     tokens,
     transcripts,
 )
@@ -66,7 +68,7 @@ class GroupPage:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPage:
-    """A rollout whole, but for its tokens (`turns`) and the bytes of its images (`image`)."""
+    """A rollout whole, but for its tokens (`tokens`) and the bytes of its images (`image`)."""
 
     where: Where
     rollout: RolloutRow
@@ -80,6 +82,21 @@ class RolloutPage:
     """What it changed in the universe: `table`, `key`, `before`, `after`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of a rollout."""
+
+    turns: Sequence[Mapping[str, Any]]
+    """Each with `extends` (whether its observation goes on from the last one and its sampled
+    tokens), `observation` (the tokens that are new, or all), `sampled`, `logprobs` (one a sampled
+    token, as 32-bit floats, or None) and `reward`.
+    """
+    pieces: Mapping[int, str]
+    """The text of each sampled token by itself, where it is known."""
+
+
+_AT_ONCE = 1000
+"""Tokens that are looked up at once."""
 _NAMES = tuple(field.name for field in fields(RolloutRow) if field.name != "scores")
 _ROW = (*(rollouts.c[name] for name in _NAMES), rollouts.c.id)
 
@@ -170,15 +187,31 @@ def transcript_of(connection: Connection, key: str) -> dict[str, Any] | None:
     return None if row is None else unpacked(*row)
 
 
-def turns_of(connection: Connection, key: str) -> list[dict[str, Any]] | None:
-    """A rollout's turns: their tokens, logprobs and rewards; None where it has none."""
+def tokens_of(connection: Connection, key: str) -> Tokens | None:
+    """A rollout's tokens; None where it has none."""
     query = (
-        select(tokens.c.body)
+        select(tokens.c.body, run_groups.c.run_id)
         .join(rollouts, tokens.c.rollout_id == rollouts.c.id)
+        .join(groups, rollouts.c.group_id == groups.c.id)
+        .join(run_groups, groups.c.run_group_id == run_groups.c.id)
         .where(rollouts.c.key == key)
     )
-    body = connection.execute(query).scalar()
-    return None if body is None else unpacked_turns(body)
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    turns = unpacked_turns(row.body)
+    return Tokens(turns, _pieces(connection, row.run_id, turns))
+
+
+def _pieces(connection: Connection, run: int, turns: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    sampled = sorted({token for turn in turns for token in turn.get("sampled", ())})
+    found: dict[int, str] = {}
+    for start in range(0, len(sampled), _AT_ONCE):
+        some = token_texts.c.token.in_(sampled[start : start + _AT_ONCE])
+        query = select(token_texts.c.token, token_texts.c.text)
+        rows = connection.execute(query.where(token_texts.c.run_id == run, some))
+        found |= {token: text for token, text in rows}
+    return found
 
 
 def image_of(connection: Connection, hash: str) -> ImageRecord | None:
