@@ -74,8 +74,11 @@ def _part(item: Any) -> Any:
     if isinstance(item, str):
         return Text(item)
     part = _of_picture(item) if _is_picture(item) else item
-    if isinstance(part, Image):
-        _ = part.size
+    if isinstance(part, Image) and part.size is None:
+        raise ValueError(
+            f"it gave {len(part.data):,} bytes as {part.media_type}, and they are no image that can "
+            f"be read; PNG, JPEG, WebP or GIF would be right"
+        )
     return part
 
 

@@ -116,7 +116,7 @@ def _part_to_json(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": part.text}
     if isinstance(part, Thinking):
         return {"type": "thinking", "thinking": part.thinking}
-    width, height = part.size
+    width, height = part.size or (None, None)
     size = {"width": width, "height": height, "bytes": len(part.data)}
     return {"type": "image", "media_type": part.media_type, "hash": part.hash, **size}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image as pillow
 
 from support.qwen import qwen3_5_folder
-from tinker_episodes import Environment, Image, Text, scorer, tool
+from tinker_episodes import Bundle, Environment, Image, Task, Text, scorer, tool
 
 PROCESSOR = {
     "image_processor_type": "Qwen2VLImageProcessorFast",
@@ -42,8 +42,6 @@ def picture(width: int = 320, height: int = 256, color: str = "red", mode: str =
 class Painter(Environment):
     """Paints what it is told to."""
 
-    colors = ("red", "blue")
-
     @tool
     def paint(self, color: str) -> list[Text | Image]:
         """Paint it."""
@@ -56,3 +54,6 @@ class Painter(Environment):
     @scorer
     def done(self) -> bool:
         return True
+
+
+PAINTED = Bundle(name="painted", environment=Painter, tasks=[Task.of("t", "Paint.")])

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 import tinker
+from PIL import Image as pillow
 from support.images import Painter, picture, seeing_model
 from support.talk import Said, Talk
 from support.tokenizers import renderer_for
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.rollout_runner import run_rollout
 
-from tinker_episodes import EpisodeEnv, Task
+from tinker_episodes import EpisodeDatasetBuilder, EpisodeEnv, Image, Task, tool
 from tinker_episodes.cookbook.extension import TOOL, USER, extends
 from tinker_episodes.cookbook.rendering import Rendering, rendering_of
 
@@ -90,3 +91,56 @@ async def test_model_that_sees_no_images_is_told_of_one(name: str) -> None:
     tokenizer: Any = rendering.renderer.tokenizer
     assert f"before {words} after" in tokenizer.decode(policy.shown[1])
     assert trajectory.stop_reason == "completed"
+
+
+async def test_image_is_stored_once_and_referred_to_by_its_hash(
+    model: str, tmp_path: Path, read: Callable[[], Any]
+) -> None:
+    rendering = rendering_of(model, "qwen3_5_preserve_thinking")
+    builder = EpisodeDatasetBuilder(
+        bundle="support.images:PAINTED",
+        model_name=model,
+        renderer_name="qwen3_5_preserve_thinking",
+        log_path=str(tmp_path / "run"),
+        groups_per_batch=1,
+        group_size=2,
+    )
+    train, _ = await builder()
+    (group,) = train.get_batch(0)
+    envs = await group.make_envs()
+    said = [paint("red", "a"), paint("blue", "a"), paint("red", "a"), Said("done", "a")]
+    trajectories = [await run_rollout(Talk(e, rendering.renderer, said), e) for e in envs]
+    await group.compute_group_rewards(trajectories, envs)
+    reader = read()
+    url = f"sqlite:///{tmp_path / 'episodes.db'}"
+    red, blue = picture(color="red"), picture(color="blue")
+    assert sorted(rows_of(url, "select hash from images")) == sorted([(red.hash,), (blue.hash,)])
+    stored = reader.image(red.hash)
+    assert stored.data == red.data and (stored.width, stored.height) == (320, 256)
+    (transcript,) = {json.dumps(env.episode.transcript.to_json()[2]["content"]) for env in envs}
+    text, image, _ = json.loads(transcript)
+    size = {"width": 320, "height": 256, "bytes": len(red.data)}
+    assert text == {"type": "text", "text": "before "}
+    assert image == {"type": "image", "media_type": "image/png", "hash": red.hash, **size}
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16", "F"])
+async def test_every_kind_of_picture_is_shown(model: str, mode: str) -> None:
+    class Gray(Painter):
+        @tool
+        def paint(self, color: str) -> pillow.Image:
+            return pillow.new("RGB", (320, 256), color).convert(mode)
+
+    if mode in ("CMYK", "F"):  # no PNG: such a tool gives another file
+        Gray.paint = tool(lambda self, color: tiff(mode), name="paint", schema={"type": "object"})
+    rendering = rendering_of(model, "qwen3_5_preserve_thinking")
+    env = EpisodeEnv(environment=Gray, task=TASK, renderer=rendering)
+    policy = Talk(env, rendering.renderer, [paint("red", "a"), Said("done", "a")])
+    await run_rollout(policy, env)
+    assert [chunk.expected_tokens for chunk in chunks(policy.shown[1])] == [80]
+
+
+def tiff(mode: str) -> Image:
+    buffer = io.BytesIO()
+    pillow.new("L", (320, 256), 3).convert(mode).save(buffer, format="TIFF")
+    return Image(buffer.getvalue(), "image/tiff")

@@ -86,7 +86,7 @@ async def test_observations_are_the_hosts_own(name: str) -> None:
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-ODD = st.sampled_from("| \n a \n\n|\n|0|é漢🙂|</think>|<think>|<tool_call>|</tool_call>".split("|"))
+ODD = st.sampled_from("| \n a \n\n|\n|0|é漢🙂|</think>|<think>|<tool_call>|</tool_call>".split("|"))  # noqa: SIM905
 SPECIAL = st.sampled_from(["im_end", "end", "user", "call", "end_message", "im_start"])
 TEXT = st.lists(WORDS | ODD | SPECIAL.map("<|{}|>".format), max_size=4).map("".join)
 

@@ -15,10 +15,10 @@ import tinker
 from tinker_cookbook.renderers import Message, RenderContext, Renderer, ToolSpec
 from tinker_cookbook.renderers.base import RenderedMessage
 
+from tinker_episodes.cookbook.chunks import Chunks
 from tinker_episodes.cookbook.pieces import called_reply, result_of, with_render_message
 from tinker_episodes.cookbook.rendering import text_of
 
-Chunks = list[tinker.ModelInputChunk]
 TailOf = Callable[[Renderer, Message, Sequence[Message]], Chunks]
 Following = tuple[str, ...]
 """The roles of the messages after a reply; of a run of one role, the first two."""

@@ -79,10 +79,9 @@ def has_images(content: Content) -> bool:
 
 def placeholder(image: Image) -> str:
     """What a model that sees no images is told of one."""
-    width, height = image.size
+    pixels = "" if image.size is None else f" {image.size[0]} x {image.size[1]} pixels,"
     return (
-        f"[an image that is not shown here: {image.media_type}, {width} x {height} pixels, "
-        f"{len(image.data):,} bytes]"
+        f"[an image that is not shown here: {image.media_type},{pixels} {len(image.data):,} bytes]"
     )
 
 

@@ -15,7 +15,8 @@ from enum import StrEnum
 import tinker
 from tinker_cookbook.renderers import Message, Renderer
 
-from tinker_episodes.cookbook.extension import Chunks, extension_of, following
+from tinker_episodes.cookbook.chunks import flat, joined
+from tinker_episodes.cookbook.extension import extension_of, following
 from tinker_episodes.cookbook.history import History, fewest
 from tinker_episodes.cookbook.pieces import Pieces
 from tinker_episodes.cookbook.rendering import LONG, Rendering
@@ -83,6 +84,8 @@ class Observations:
             changed: Whether the instructions are others than before.
         """
         self._turn += 1
+        if changed:
+            self._pieces = Pieces()  # deepseekv4_1 renders replies by whether there are tools
         self._reply = _Reply(self._last, list(action), new, changed)
         return await self._show(history)
 
@@ -121,7 +124,7 @@ class Observations:
             return None
         tail = found.tail(renderer, history.body[-len(new) - 1], new)
         sampled = tinker.EncodedTextChunk(tokens=found.ended(self._reply.action))
-        return tinker.ModelInput(chunks=[*self._reply.shown.chunks, *_joined([sampled, *tail])])
+        return tinker.ModelInput(chunks=[*self._reply.shown.chunks, *joined([sampled, *tail])])
 
     def _anew(self, renderer: Renderer, history: History, *, late: bool) -> tinker.ModelInput:
         """The host's own rendering, without what the window leaves no room for.
@@ -134,7 +137,7 @@ class Observations:
         if not self._fits(shown):
             self._dropped = self._least(renderer, history)
             shown = self._pieces.whole(renderer, history.without(self._dropped))
-        if _flat(shown)[: len(past := self._reply.flat())] != past:
+        if flat(shown.chunks)[: len(past := self._reply.flat())] != past:
             cause = Cause.INSTRUCTIONS if self._reply.changed else Cause.RENDERER
             cause = Cause.WINDOW if late or self._dropped > before else cause
             self.rewrites.append(Rewrite(self._turn, cause, self._dropped))
@@ -173,32 +176,7 @@ class _Reply:
     changed: bool = False
 
     def flat(self) -> list[object]:
-        return [*_flat(self.shown), *self.action]
-
-
-def _flat(shown: tinker.ModelInput) -> list[object]:
-    """Tokens, and chunks that are no text, as the host compares observations."""
-    flat: list[object] = []
-    for chunk in shown.chunks:
-        if isinstance(chunk, tinker.EncodedTextChunk):
-            flat.extend(chunk.tokens)
-        else:
-            flat.append(chunk)
-    return flat
-
-
-def _joined(chunks: Chunks) -> Chunks:
-    """The chunks with neighbouring texts as one: a step then adds one chunk."""
-    joined: Chunks = []
-    tokens: list[int] = []
-    for chunk in chunks:
-        if isinstance(chunk, tinker.EncodedTextChunk):
-            tokens.extend(chunk.tokens)
-            continue
-        joined += [tinker.EncodedTextChunk(tokens=tokens)] if tokens else []
-        joined.append(chunk)
-        tokens = []
-    return [*joined, tinker.EncodedTextChunk(tokens=tokens)] if tokens else joined
+        return [*flat(self.shown.chunks), *self.action]
 
 
 def _size(messages: Sequence[Message]) -> int:
