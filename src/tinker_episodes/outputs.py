@@ -76,8 +76,8 @@ def _part(item: Any) -> Any:
     part = _of_picture(item) if _is_picture(item) else item
     if isinstance(part, Image) and part.size is None:
         raise ValueError(
-            f"it gave {len(part.data):,} bytes as {part.media_type}, and they are no image that can "
-            f"be read; PNG, JPEG, WebP or GIF would be right"
+            f"it gave {len(part.data):,} bytes as {part.media_type}, and they are no image that "
+            "can be read; PNG, JPEG, WebP or GIF would be right"
         )
     return part
 

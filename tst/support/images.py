@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 
 from PIL import Image as pillow
+from tinker_cookbook.tokenizer_utils import register_tokenizer
 
-from support.qwen import qwen3_5_folder
+from support.tokenizers import tokenizer_for
 from tinker_episodes import Bundle, Environment, Image, Task, Text, scorer, tool
 
 PROCESSOR = {
@@ -26,10 +27,11 @@ PROCESSOR = {
 
 
 def seeing_model(folder: Path) -> str:
-    """A model of Qwen3.5's vocabulary with an image processor."""
-    name = qwen3_5_folder(folder)
+    """The name of a model of Qwen3.5's vocabulary with an image processor: the folder's."""
+    folder.mkdir(exist_ok=True)
     (folder / "preprocessor_config.json").write_text(json.dumps(PROCESSOR))
-    return name
+    register_tokenizer(str(folder), lambda: tokenizer_for("qwen3_5"))
+    return str(folder)
 
 
 def picture(width: int = 320, height: int = 256, color: str = "red", mode: str = "RGB") -> Image:

@@ -4,12 +4,17 @@ stored once.
 
 from __future__ import annotations
 
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tinker
 from PIL import Image as pillow
 from support.images import Painter, picture, seeing_model
+from support.index_records import rows_of
 from support.talk import Said, Talk
 from support.tokenizers import renderer_for
 from tinker_cookbook.rl.data_processing import trajectory_to_data

@@ -56,10 +56,8 @@ def _status(episode: Episode, outcome: Outcome | None) -> Status:
 
 def _images(episode: Episode) -> tuple[ImageRecord, ...]:
     """The images that the transcript refers to."""
-    return tuple(
-        ImageRecord(i.hash, i.media_type, i.data, *(i.size or ()))
-        for i in episode.transcript.images()
-    )
+    images = episode.transcript.images()
+    return tuple(ImageRecord(i.hash, i.media_type, i.data, *(i.size or ())) for i in images)
 
 
 def _scores(outcome: Outcome | None) -> tuple[ScoreRecord, ...]:
