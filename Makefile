@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test check fmt lint type build bench clean
+.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test check fmt lint type build bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ type: $(STAMP) ## pyright, strict, on src
 
 bench: $(STAMP) ## speed and memory beside a peer, as ratios within one run; only=NAME runs one
 	$(BIN)/python tst/bench $(if $(only),only=$(only))
+
+fuzz: $(STAMP) ## 100,000 hostile replies to every renderer; count= and seed= change it
+	$(BIN)/python tst/support/fuzzing.py count=$(or $(count),100000) seed=$(or $(seed),0)
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

@@ -138,7 +138,7 @@ class Arguments:
         listed = list(self._listed(schema))
         bare = text.strip()
         if not any(key in resolved for key in _CONSTRAINTS):
-            yield from self._containers(text, schema)
+            yield from self._containers(text, schema, encoded=1)
         elif bare == "null" and bare not in listed:
             yield None
         yield text
@@ -161,8 +161,10 @@ class Arguments:
             return next(self._containers(text, schema), text)
         return text
 
-    def _containers(self, text: str, schema: Schema | bool) -> Iterator[Any]:
-        found = _container(text)
+    def _containers(
+        self, text: str, schema: Schema | bool, *, encoded: int = _ENCODED
+    ) -> Iterator[Any]:
+        found = _container(text, encoded=encoded)
         if found is not None:
             yield self._of_json(found, schema, DEEPEST)
 
@@ -279,10 +281,10 @@ def _number(bare: str) -> int | float | None:
     return None
 
 
-def _container(text: str) -> dict[str, Any] | list[Any] | None:
-    """The object or array that a text is, or that it is the encoded text of."""
+def _container(text: str, *, encoded: int = _ENCODED) -> dict[str, Any] | list[Any] | None:
+    """The object or array that a text is, after up to `encoded` readings as JSON."""
     value: Any = text
-    for _ in range(_ENCODED):
+    for _ in range(encoded):
         if isinstance(value, str):
             try:
                 value = decoded(value)

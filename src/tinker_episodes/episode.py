@@ -27,7 +27,8 @@ from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
 from tinker_episodes.hooks import Hooks, all_of, message_of
 from tinker_episodes.message import Call, CallResult, Message
 from tinker_episodes.outcome import Counts, Cut, Outcome
-from tinker_episodes.outputs import ToolOutput
+from tinker_episodes.outputs import ToolOutput, shortened
+from tinker_episodes.refusals import quoted
 from tinker_episodes.scoring import Score, as_score, reward_scorer
 from tinker_episodes.task import Prompt, Task
 from tinker_episodes.tools import Tool
@@ -274,7 +275,7 @@ class Episode:
         tool = self.prompt.tools.get(call.name)
         if tool is None:
             offered = ", ".join(self.prompt.tools) or "none"
-            unknown = f"there is no tool {call.name[:80]!r}; there are: {offered}"
+            unknown = f"there is no tool {quoted(call.name)}; there are: {offered}"
             return partial(answer, ToolOutput(f"Error: {unknown}", error=True))
         try:
             arguments = self._class.arguments[tool.name].fit(call.arguments, typed=call.typed)
@@ -313,11 +314,15 @@ class Episode:
         *,
         ran: bool = True,
     ) -> CallResult:
-        result = CallResult(call_id, call.name, output.content, output.error)
+        seen = shortened(output.content, self.environment.result_limit)
+        result = CallResult(call_id, call.name, seen, output.error)
+        whole = None
+        if seen is not output.content:
+            whole = shortened(output.content, self.environment.recorded_result_limit)
         self.counts.messages += 1
         self.counts.tool_calls += ran
         self.counts.tool_errors += output.error
-        self.transcript.add(Answered(call, arguments, result))
+        self.transcript.add(Answered(call, arguments, result, whole))
         return result
 
     # ------------------------------------------------------------ scores

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from tinker_episodes.message import Content, Image, Text, Thinking
+from tinker_episodes.message import Content, Image, Part, Text, Thinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,29 @@ def _part(item: Any) -> Any:
             "can be read; PNG, JPEG, WebP or GIF would be right"
         )
     return part
+
+
+def shortened(content: Content, limit: int) -> Content:
+    """A content of at most `limit` characters of text, and a note of its size where it is cut."""
+    size = _size(content)
+    if size <= limit:
+        return content
+    note = f"\n[cut: these are the first {limit} of {size} characters]"
+    if isinstance(content, str):
+        return content[:limit] + note
+    kept: list[Part] = []
+    for part in content:
+        if isinstance(part, Text):
+            part = Text(part.text[:limit])
+            limit -= len(part.text)
+        kept.append(part)
+    return (*kept, Text(note))
+
+
+def _size(content: Content) -> int:
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(part.text) for part in content if isinstance(part, Text))
 
 
 def _is_host_result(result: Any) -> bool:

@@ -63,6 +63,11 @@ def shown(value: Any) -> str:
     return _MARK.sub(r"\\u003c", short)
 
 
+def quoted(name: str) -> str:
+    """A name that the model wrote, cut short, as `shown` quotes a value."""
+    return _MARK.sub(r"\\u003c", repr(name[:80]))
+
+
 def _right(error: ValidationError) -> str:
     """What would fit, where it takes few words."""
     rule: Any = error.validator_value

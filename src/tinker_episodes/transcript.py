@@ -58,6 +58,9 @@ class Answered:
     arguments: Mapping[str, Any] | None
     """As the tool got them; None where it did not run."""
     result: CallResult
+    """What the model saw."""
+    whole: Content | None = None
+    """What the tool gave, where the model saw less of it."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -67,6 +70,7 @@ class Answered:
             "arguments": None if self.arguments is None else dict(self.arguments),
             "content": content_to_json(self.result.content),
             "error": self.result.error,
+            **({} if self.whole is None else {"whole": content_to_json(self.whole)}),
         }
 
 

@@ -11,6 +11,7 @@ import functools
 import inspect
 import itertools
 import re
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,7 +63,9 @@ def model_for(renderer_name: str) -> str:
 
 def tokenizer_for(renderer_name: str) -> Any:
     """The tokenizer of the models that a renderer is for."""
-    return get_tokenizer(model_for(renderer_name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the host's own call
+        return get_tokenizer(model_for(renderer_name))
 
 
 def renderer_for(renderer_name: str, image_processor: Any = None) -> Renderer:

@@ -15,6 +15,7 @@ from tinker_episodes.cookbook.dataset import EpisodeDataset
 from tinker_episodes.cookbook.group import GroupSettings
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.starts import RunRef
+from tinker_episodes.cookbook.wire import check_names
 from tinker_episodes.environment import read_environment
 from tinker_episodes.errors import ConfigError
 from tinker_episodes.index import Split
@@ -96,6 +97,7 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         _check_apart(self.train_split, train, self.test_split, test or ())
         rendering = rendering_of(self.model_name, self.renderer_name)
         environment = read_environment(bundle.environment)
+        check_names(rendering.renderer, environment.tools.values())
         await advise(rendering, self.renderer_name, environment, [*train, *(test or ())])
         index = self.index or default_url(self.log_path)
         await asyncio.to_thread(check_url, index)

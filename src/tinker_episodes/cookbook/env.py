@@ -28,8 +28,8 @@ from tinker_episodes.cookbook.message_env import EpisodeMessageEnv
 from tinker_episodes.cookbook.prompts import Observations, Rewrite
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
-from tinker_episodes.cookbook.wire import Reply, read_reply
-from tinker_episodes.environment import Environment
+from tinker_episodes.cookbook.wire import Reply, check_names, read_reply
+from tinker_episodes.environment import Environment, read_environment
 from tinker_episodes.episode import Episode, State
 from tinker_episodes.errors import EpisodeClosed
 from tinker_episodes.outcome import Cut, Outcome
@@ -74,9 +74,11 @@ class EpisodeEnv(types.Env):
 
         Raises:
             DefinitionError: an environment class that can't work.
-            ConfigError: a reward that the task is not scored by.
+            ConfigError: a reward that the task is not scored by; a tool whose name the renderer
+                can't carry.
         """
         self._rendering = renderer if isinstance(renderer, Rendering) else Rendering(renderer)
+        check_names(self._rendering.renderer, read_environment(environment).tools.values())
         self._limits = limits or RolloutLimits()
         self.episode = Episode(environment, task, data=data, reward=reward)
         self.conversation = EpisodeMessageEnv(

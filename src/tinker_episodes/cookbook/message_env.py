@@ -35,6 +35,9 @@ from tinker_episodes.episode import Episode, OpenPrompt
 from tinker_episodes.message import Message
 from tinker_episodes.outcome import Cut, Outcome
 
+_TOLD = 5
+"""Faults of one reply that the model is told of."""
+
 
 class EpisodeMessageEnv(MessageEnv):
     """One episode. Its reward is paid on the step that ends it."""
@@ -222,7 +225,9 @@ class EpisodeMessageEnv(MessageEnv):
 
 
 def _details(reply: Message) -> str:
-    return "\n".join(item.error for item in reply.malformed)
+    told = [item.error for item in reply.malformed[:_TOLD]]
+    more = len(reply.malformed) - len(told)
+    return "\n".join([*told, f"and {more} more"] if more else told)
 
 
 def _parse_metrics(reply: Message) -> Metrics:

@@ -44,9 +44,19 @@ _PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "p
 
 
 def text_of(renderer: Renderer, tokens: list[int]) -> str:
-    """The text of tokens, special ones included."""
+    """The text of tokens, special ones included, ids beyond the vocabulary left out."""
     tokenizer: Any = renderer.tokenizer  # transformers leaves `decode` partly untyped
-    return str(tokenizer.decode(tokens))
+    try:
+        return str(tokenizer.decode(tokens))
+    except (ValueError, OverflowError):  # tml's refuses such ids, where others pass over them
+        return "".join(_one(tokenizer, token) for token in tokens)
+
+
+def _one(tokenizer: Any, token: int) -> str:
+    try:
+        return str(tokenizer.decode([token]))
+    except (ValueError, OverflowError):
+        return ""
 
 
 class Rendering:

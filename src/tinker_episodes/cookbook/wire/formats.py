@@ -2,14 +2,14 @@
 
 | renderers                          | arguments are      | a tool's name holds       |
 |------------------------------------|--------------------|---------------------------|
-| `qwen3`, `qwen3_vl*`, …            | JSON               | anything                  |
+| `qwen3`, `qwen3_vl*`, …            | JSON               | no `<`, `>`, controls     |
 | `qwen3_5*`, `qwen3_8*`, `nemotron3*` | texts            | no `<`, `>` and newline   |
 | `glm5_3*`                          | texts              | letters, digits, `_.-`    |
 | `deepseekv3*`                      | JSON               | letters, digits, `_`      |
 | `deepseekv4_1*`                    | texts and JSON     | no `<`, `>`, `"`, newline |
 | `kimi_k2*`                         | JSON               | letters, digits, `_-`     |
 | `gpt_oss*`                         | JSON               | letters, digits, `_.-`    |
-| `tml_v0`                           | JSON               | anything                  |
+| `tml_v0`                           | JSON               | no `<`, `>`, controls     |
 | one that another package registers | as its parser says | anything                  |
 """
 

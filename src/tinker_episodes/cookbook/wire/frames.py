@@ -20,6 +20,7 @@ from tinker_cookbook.renderers.tml_v0 import TmlV0Renderer
 from tinker_episodes.cookbook.rendering import text_of
 from tinker_episodes.cookbook.wire.reading import (
     ANY_NAME,
+    NAME,
     Broken,
     Cursor,
     Item,
@@ -109,7 +110,7 @@ def _message(header: str, body: str | None) -> tuple[str, str]:
 class Inkling:
     """tml: messages of one content each; a call is one that invokes a tool."""
 
-    name_rule = ANY_NAME
+    name_rule = NAME
     argument_rule = ANY_NAME
 
     def read(self, renderer: Renderer, tokens: list[int]) -> Read:
@@ -135,6 +136,8 @@ class Inkling:
             if "args" not in known:
                 raise Broken('a tool call has no "args"; give an object')
             given, name = known["args"], known["name"]
+            if not NAME.fullmatch(name):
+                raise Broken('a tool call must have a "name" that names a tool')
             id = f"functions.{name}:{place}"
             return rewritten(call_of_json(name, given, json.dumps(given), id=id))
         except Broken as broken:

@@ -57,6 +57,8 @@ class Format(Protocol):
 
 
 ANY_NAME = re.compile(r".+", re.DOTALL)
+NAME = re.compile(r"[^<>\x00-\x1f\ud800-\udfff]{1,200}")
+"""A tool's name in a format that carries it as JSON: no mark, which its result would repeat."""
 TAG_NAME = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")
 """A name that a tag can hold: `<function=NAME>`."""
 

@@ -47,10 +47,13 @@ class Reply:
 def read_reply(renderer: Renderer, tokens: Sequence[int]) -> Reply:
     """What the tokens say. Nothing that a model samples raises here."""
     format = format_of(renderer)
-    if format is None:
-        return _by_host(renderer, list(tokens))
-    body, clean = _before_stop(renderer, list(tokens))
-    return _read(renderer, format, body, clean=clean)
+    try:
+        if format is None:
+            return _by_host(renderer, list(tokens))
+        body, clean = _before_stop(renderer, list(tokens))
+        return _read(renderer, format, body, clean=clean)
+    except Exception as error:  # noqa: BLE001 - a parser of any make, on hostile text
+        return _unreadable(renderer, list(tokens), error)
 
 
 def _read(renderer: Renderer, format: Format, tokens: list[int], *, clean: bool) -> Reply:
@@ -150,12 +153,13 @@ def _without_gap(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _by_host(renderer: Renderer, tokens: list[int]) -> Reply:
     """A reply in a format that only its renderer's own parser knows."""
-    try:
-        host, termination = renderer.parse_response(tokens)
-        return Reply(from_host(host), host, termination.is_clean)
-    except Exception as error:  # noqa: BLE001 - a parser of any make, on hostile text
-        body, clean = _before_stop(renderer, tokens)
-        text = text_of(renderer, body)
-        fault = MalformedCall(text, f"the reply can't be read: {type(error).__name__}")
-        message = Message("assistant", text, malformed=(fault,))
-        return Reply(message, HostMessage(role="assistant", content=text), clean)
+    host, termination = renderer.parse_response(tokens)
+    return Reply(from_host(host), host, termination.is_clean)
+
+
+def _unreadable(renderer: Renderer, tokens: list[int], error: Exception) -> Reply:
+    body, clean = _before_stop(renderer, tokens)
+    text = text_of(renderer, body)
+    fault = MalformedCall(text, f"the reply can't be read: {type(error).__name__}")
+    host = HostMessage(role="assistant", content=text)
+    return Reply(Message("assistant", text, malformed=(fault,)), host, clean)

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from tinker_episodes.cookbook.wire.reading import (
     ANY_NAME,
+    NAME,
     TAG_NAME,
     Block,
     Broken,
@@ -52,8 +53,8 @@ def _json_call(cursor: Cursor) -> tuple[Item, ...]:
 
 def _call_of(body: dict[str, Any]) -> Item:
     name, given = body.get("name"), body.get("arguments")
-    if not isinstance(name, str) or not name:
-        raise Broken('a tool call must have a "name" that is a text')
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Broken('a tool call must have a "name" that names a tool')
     if "arguments" not in body:
         raise Broken(f'the call of {json.dumps(name[:80])} has no "arguments"; give an object')
     id = body.get("id")
@@ -147,7 +148,7 @@ def _add(arguments: dict[str, str], name: str, value: str) -> None:
 _GLM_NAME = re.compile(r"[\w.-]+")
 _TAGS = f"{_OPEN}|{_CLOSE}"
 
-QWEN_JSON = TextFormat(re.compile(_TAGS), _json_at, ANY_NAME, ANY_NAME)
+QWEN_JSON = TextFormat(re.compile(_TAGS), _json_at, NAME, ANY_NAME)
 QWEN_XML = TextFormat(
     re.compile(f"{_TAGS}|<function=|</function>|<parameter=|</parameter>"),
     _xml_at,
