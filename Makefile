@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test check fmt lint type build bench fuzz clean
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench fuzz talks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ loopback-test: $(STAMP) ## the embedded server and rl.train over HTTP
 examples-test: $(STAMP) ## the examples
 	$(BIN)/python -m pytest tst/examples
 
+schedules: $(STAMP) ## thousands of random schedules of groups, for deadlocks and leaks (about 20 minutes)
+	SCHEDULES=$(or $(SCHEDULES),0:4000) $(BIN)/python -m pytest tst/tinker/test_schedules.py
+
 wheel-test: $(STAMP) ## the built wheel in an empty environment
 	$(BIN)/python -m pytest tst/wheel
 
@@ -55,6 +58,9 @@ bench: $(STAMP) ## speed and memory beside a peer, as ratios within one run; onl
 
 fuzz: $(STAMP) ## 100,000 hostile replies to every renderer; count= and seed= change it
 	$(BIN)/python tst/support/fuzzing.py count=$(or $(count),100000) seed=$(or $(seed),0)
+
+talks: $(STAMP) ## 2,000 random conversations on every renderer, against the host's own rendering
+	EPISODES_SEARCH=2000 $(BIN)/python -m pytest tst/tinker/test_prompts_renderers.py --timeout 0
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

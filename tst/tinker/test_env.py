@@ -163,33 +163,6 @@ async def test_time_runs_from_the_slot_and_ends_the_rollout_at_the_next_step(
     assert env.episode.environment.count == 0
 
 
-async def test_tool_that_outlasts_the_rollouts_time_is_stopped_and_the_state_scored(
-    rendering: Rendering,
-) -> None:
-    from tinker_episodes import scorer, tool
-    from tinker_episodes.environment import Environment
-
-    class Hanging(Environment):
-        @tool
-        async def wait(self) -> None:
-            """Wait for ever."""
-            await asyncio.Event().wait()
-
-        @scorer
-        def half(self) -> float:
-            return 0.5
-
-    env = EpisodeEnv(
-        environment=Hanging,
-        task=TASK,
-        renderer=rendering,
-        limits=RolloutLimits(rollout_timeout_seconds=0.05),
-    )
-    trajectory = await run_rollout(Script(rendering, [call("wait")]), env)
-    assert trajectory.stop_reason == "rollout_timeout"
-    assert total(trajectory) == 0.5
-
-
 async def test_tool_error_is_answered_and_the_episode_goes_on(rendering: Rendering) -> None:
     script = Script(rendering, [call("missing"), call("add", amount="x"), call("nope"), DONE])
     env = make(rendering)
