@@ -73,6 +73,23 @@ class Show:
     """Where the index is, as in `runs`."""
 
 
+@chz.chz
+class Export:
+    """One run's rollouts as JSON lines: what was said, called and scored, with tokens and logprobs.
+
+    docs/index.md tells what stands in a line.
+    """
+
+    path: str
+    """The run's log path, or its name; then give `index`."""
+    to: str
+    """The file to write. It is replaced once the new one is whole."""
+    index: str | None = None
+    """Where the index is, as in `runs`; default: beside the log path."""
+    superseded: bool = False
+    """Whether rollouts are written too that a later attempt's stand in for."""
+
+
 def check(config: Check) -> int:
     """Print what is wrong with a bundle; 0 where nothing is."""
     from tinker_episodes.bundle import find_bundle
@@ -109,6 +126,13 @@ def show(config: Show) -> int:
     return print_rollout(config.rollout, config.index)
 
 
+def export(config: Export) -> int:
+    """Write a run's rollouts into a file."""
+    from tinker_episodes.terminal import export
+
+    return export(config.path, config.to, config.index, superseded=config.superseded)
+
+
 def _loopback_class() -> CommandClass:
     from tinker_episodes.loopback import LoopbackConfig
 
@@ -126,6 +150,7 @@ _COMMANDS: dict[str, tuple[Callable[[], CommandClass], Callable[[Any], int], str
     "runs": (lambda: Runs, runs, "path", "list the runs of a run index"),
     "steps": (lambda: Steps, steps, "path", "show a run step by step"),
     "show": (lambda: Show, show, "rollout", "show one rollout"),
+    "export": (lambda: Export, export, "path", "write a run's rollouts as JSON lines"),
     "loopback": (_loopback_class, _loopback, None, "serve the Tinker API with a tiny model here"),
 }
 """By name: the settings, what runs, the setting that may stand without its key, and one line of

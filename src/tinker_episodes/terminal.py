@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tinker_episodes.errors import ConfigError, RunIndexError
+from tinker_episodes.index.export import export_run
 from tinker_episodes.index.names import run_group_name
 from tinker_episodes.index.reading import IndexReader, RunRow, StepRow
 from tinker_episodes.index.schema import default_url
@@ -36,13 +37,7 @@ def print_steps(path: str, index: str | None) -> int:
         RunIndexError: there is no index.
         ConfigError: the index holds no such run; the message names those that it holds.
     """
-    reader = IndexReader(default_url(path) if index is None else find_index(index))
-    runs = reader.runs()
-    wanted = str(Path(path).expanduser().absolute())
-    run = next((run for run in runs if wanted == run.path or path == run.name), None)
-    if run is None:
-        known = ", ".join(run.name for run in runs) or "none"
-        raise ConfigError(f"there is no run {path!r}; the index holds: {known}")
+    reader, run = _find_run(path, index)
     table = _table(
         "run group", "groups", "rollouts", "reward", "success", "cut", "failed", "dropped"
     )
@@ -81,6 +76,30 @@ def print_rollout(key: str, index: str) -> int:
     return 0
 
 
+def export(path: str, to: str, index: str | None, *, superseded: bool) -> int:
+    """Write the rollouts of one run, by log path or name, into a file of JSON lines.
+
+    Raises:
+        RunIndexError: there is no index.
+        ConfigError: the index holds no such run, or the file can't be written.
+    """
+    reader, run = _find_run(path, index)
+    count = export_run(reader, run.name, to, superseded=superseded)
+    print(f"{count} rollouts of the run {run.name} are in {visible(to)}")
+    return 0
+
+
+def _find_run(path: str, index: str | None) -> tuple[IndexReader, RunRow]:
+    reader = IndexReader(default_url(path) if index is None else find_index(index))
+    runs = reader.runs()
+    wanted = str(Path(path).expanduser().absolute())
+    run = next((run for run in runs if wanted == run.path or path == run.name), None)
+    if run is None:
+        known = ", ".join(run.name for run in runs) or "none"
+        raise ConfigError(f"there is no run {path!r}; the index holds: {known}")
+    return reader, run
+
+
 def find_index(path: str) -> str:
     """The database URL that a path means: a URL, a database file, a folder that holds one, or a
     run's log path.
@@ -110,7 +129,7 @@ def _run_cells(run: RunRow, steps: list[StepRow]) -> list[str]:
         run.name,
         ", ".join(run.bundles),
         str(run.attempts),
-        str(max((step.step for step in steps), default=0)),
+        "-" if run.last_step is None else str(run.last_step),
         str(run.rollouts),
         _number(train[-1].reward if train else None),
         _number(evals[-1].reward if evals else None),

@@ -7,6 +7,7 @@ again, which is in the transcripts alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,14 +43,18 @@ _SEARCH = {
 _FILE = {
     "sqlite": "INSERT INTO search (rowid, words) VALUES (:rollout_id, :words)",
     "postgresql": (
-        "INSERT INTO search (rollout_id, words) "
-        "VALUES (:rollout_id, array_to_tsvector(string_to_array(:words, ' ')))"
+        "INSERT INTO search (rollout_id, words) VALUES (:rollout_id, array_to_tsvector(:words))"
     ),
 }
 _FOUND = {
     "sqlite": "search MATCH :words",
     "postgresql": "search.words @@ CAST(:words AS tsquery)",
 }
+_TOKEN = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
+_LEXEME = 500
+"""Characters of the longest word that PostgreSQL takes: 2 kB."""
+_TSVECTOR = 900_000
+"""Bytes of words that PostgreSQL takes of one rollout: 1 MB with what it adds."""
 SEARCH = table("search", column("rowid", Integer), column("rollout_id", Integer))
 """The inverted index as a query names it."""
 
@@ -101,9 +106,25 @@ def prepare_search(connection: Connection) -> None:
 
 
 def file_words(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """File each rollout's words: rows of `rollout_id` and `words`, separated by spaces."""
-    if rows:
-        connection.execute(text(_FILE[connection.dialect.name]), rows)
+    """File rollouts' words: rows of `rollout_id` and `words` as `words.searched` gives them."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        rows = [row | {"words": _lexemes(row["words"])} for row in rows]
+    connection.execute(text(_FILE[connection.dialect.name]), rows)
+
+
+def _lexemes(words: str) -> list[str]:
+    """The different words, as many and as long as PostgreSQL takes."""
+    found: dict[str, None] = {}
+    left = _TSVECTOR
+    for word in _TOKEN.findall(words):
+        if word not in found and len(word) <= _LEXEME:
+            found[word] = None
+            left -= 4 * len(word)
+            if left < 0:
+                break
+    return list(found)
 
 
 def found_by(

@@ -84,7 +84,7 @@ def _file_parts(connection: Connection, filed: Mapping[int, Rows]) -> None:
     insert(scores, ({"rollout_id": at} | score for at, rows in pairs for score in rows.scores))
     insert(
         transcripts,
-        ({"rollout_id": at, "dictionary_id": None, "body": rows.transcript} for at, rows in pairs),
+        ({"rollout_id": at, "body": rows.transcript} for at, rows in pairs),
     )
     insert(
         tokens,

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import zstandard
 
-_LEVEL = 3
 _NAN = float("nan")
 
 
@@ -38,18 +38,25 @@ def _with_text_keys(value: Any) -> Any:
     return value
 
 
-def packed(value: Any, dictionary: bytes | None = None) -> bytes:
-    """A JSON value as it is stored.
+class _Compressors(threading.local):
+    """Each thread's own: one is for one thread, and costs more to make than to use."""
 
-    Args:
-        dictionary: What such values have in common: they get smaller by it, and need it again.
-    """
-    return _compressed(as_json(value).encode("ascii"), dictionary)
+    def __init__(self) -> None:
+        self.text = zstandard.ZstdCompressor(level=3)
+        self.tokens = zstandard.ZstdCompressor(level=1)  # arrays get no smaller by a higher level
 
 
-def unpacked(body: bytes, dictionary: bytes | None = None) -> Any:
+_ZSTD = _Compressors()
+
+
+def packed(value: Any) -> bytes:
+    """A JSON value as it is stored."""
+    return _ZSTD.text.compress(as_json(value).encode("ascii"))
+
+
+def unpacked(body: bytes) -> Any:
     """A stored JSON value."""
-    return json.loads(_decompressed(body, dictionary))
+    return json.loads(zstandard.decompress(body))
 
 
 def packed_turns(turns: Sequence[Mapping[str, Any]]) -> bytes:
@@ -71,12 +78,13 @@ def packed_turns(turns: Sequence[Mapping[str, Any]]) -> bytes:
                 arrays.append(_bytes_of(numbers))
         heads.append((rest, lists))
     head = as_json(heads).encode("ascii")
-    return _compressed(b"".join([len(head).to_bytes(4, "little"), head, *arrays]), None)
+    data = b"".join([len(head).to_bytes(4, "little"), head, *arrays])
+    return _ZSTD.tokens.compress(data)
 
 
 def unpacked_turns(body: bytes) -> list[dict[str, Any]]:
     """Stored turns."""
-    data = memoryview(_decompressed(body, None))
+    data = memoryview(zstandard.decompress(body))
     at = 4 + int.from_bytes(data[:4], "little")
     turns: list[dict[str, Any]] = []
     for turn, lists in json.loads(bytes(data[4:at])):
@@ -92,12 +100,12 @@ def _numbers(value: Any) -> array[Any] | None:
         return None
     items = cast(list[Any], value)
     try:
-        return array("i", items)
+        return array("f" if isinstance(items[0], float) else "i", items)
     except (TypeError, OverflowError):
         pass
-    if all(item is None or isinstance(item, float) for item in items):
-        return array("f", [_NAN if item is None else item for item in items])
-    return None
+    if not all(item is None or isinstance(item, float) for item in items):
+        return None
+    return array("f", [_NAN if item is None else item for item in items])
 
 
 def _bytes_of(numbers: array[Any]) -> bytes:
@@ -114,13 +122,3 @@ def _list_of(code: str, data: memoryview) -> list[Any]:
     if code == "i":
         return numbers.tolist()
     return [None if number != number else number for number in numbers]
-
-
-def _compressed(data: bytes, dictionary: bytes | None) -> bytes:
-    shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-    return zstandard.ZstdCompressor(level=_LEVEL, dict_data=shared).compress(data)
-
-
-def _decompressed(body: bytes, dictionary: bytes | None) -> bytes:
-    shared = None if dictionary is None else zstandard.ZstdCompressionDict(dictionary)
-    return zstandard.ZstdDecompressor(dict_data=shared).decompress(body)

@@ -44,7 +44,7 @@ def rows_of(group: Group, rollout: Rollout) -> Rows:
         transcript=packed(said),
         turns=packed_turns(turns) if turns else None,
         pieces={int(token): storable(text) for token, text in pieces.items()},
-        words=searched(passages_of(said), _facts(group, rollout)),
+        words=searched(passages_of(said), facts_of(group, rollout)),
         labels=frozenset(_labels(group, rollout)),
         images=rollout.images,
     )
@@ -73,7 +73,8 @@ def _score_rows(rollout: Rollout) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(group: Group, rollout: Rollout) -> Iterator[str]:
+def facts_of(group: Group, rollout: Rollout) -> Iterator[str]:
+    """What of a rollout can be filtered by."""
     yield fact("run", group.attempt.log_path)
     yield fact("split", str(group.split))
     yield fact("bundle", group.bundle.name)

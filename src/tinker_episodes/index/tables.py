@@ -87,6 +87,7 @@ run_bundles = Table(
     metadata,
     Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
     Column("bundle_id", Integer, ForeignKey("bundles.id"), primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 groups = Table(
@@ -152,6 +153,7 @@ scores = Table(
     Column("value", Float, nullable=False),
     Column("explanation", Text, nullable=False),
     Column("evidence", Text, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 totals = Table(
@@ -196,6 +198,7 @@ score_totals = Table(
     Column("name", String(200), primary_key=True),
     _count("scored"),
     _sum("value"),
+    sqlite_with_rowid=False,
 )
 
 cut_totals = Table(
@@ -205,21 +208,13 @@ cut_totals = Table(
     Column("attempt_id", Integer, ForeignKey("attempts.id"), primary_key=True),
     Column("cut", String(32), primary_key=True),
     _count("rollouts"),
-)
-
-dictionaries = Table(
-    "dictionaries",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("bundle", String(200), nullable=False, unique=True),
-    Column("body", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 transcripts = Table(
     "transcripts",
     metadata,
     Column("rollout_id", Integer, ForeignKey("rollouts.id"), primary_key=True),
-    Column("dictionary_id", Integer, ForeignKey("dictionaries.id")),
     Column("body", LargeBinary, nullable=False),
 )
 
@@ -236,6 +231,7 @@ token_texts = Table(  # a run has one vocabulary
     Column("run_id", Integer, ForeignKey("runs.id"), primary_key=True),
     Column("token", Integer, primary_key=True),
     Column("text", Text, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 images = Table(
@@ -253,6 +249,7 @@ labels = Table(
     metadata,
     Column("kind", String(16), primary_key=True),  # tag, tool or cut
     Column("name", String(200), primary_key=True),
+    sqlite_with_rowid=False,
 )
 
 summaries = Table(

@@ -16,14 +16,10 @@ from typing import Any, cast
 
 _WORD = re.compile(r"[^\W_]+")
 _MARK = "\ue000"
-_LONGEST = 48
-"""Characters of a word that count."""
 _TEXT = 1_000_000
 """Characters of a rollout that are searched, from its beginning."""
 _SLICE = 65_536
 """Characters that are split at once: the interpreter's lock is held that long."""
-_DISTINCT = 10_000
-"""Different words of a rollout that are found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +33,9 @@ class Passage:
     text: str
 
 
-def words_of(text: str) -> Iterator[str]:
+def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
-    for start in range(0, len(text), _SLICE):
-        for match in _WORD.finditer(text[start : start + _SLICE].lower()):
-            yield match.group()[:_LONGEST]
+    return _WORD.findall(text.lower())
 
 
 def fact(kind: str, value: str | int) -> str:
@@ -62,15 +56,20 @@ def _twentieth(reward: float) -> int:
 
 
 def searched(passages: Iterable[Passage], facts: Iterable[str]) -> str:
-    """A rollout's different words and facts, separated by spaces."""
-    found: dict[str, None] = {}
-    left = _TEXT
-    for passage in passages:
-        found |= dict.fromkeys(words_of(passage.text[:left].replace(_MARK, " ")))
-        left -= len(passage.text)
-        if left <= 0 or len(found) >= _DISTINCT:
-            break
-    return " ".join([*facts, *list(found)[:_DISTINCT]])
+    """What the inverted index takes of a rollout: its facts and words, without case.
+
+    What separates them is ASCII: a database that takes runs of ASCII letters, digits, and whatever
+    is not ASCII for words finds just these words in it.
+    """
+    text = "\n".join(passage.text for passage in passages)[:_TEXT]
+    return " ".join([*facts, _separated(text)])
+
+
+def _separated(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    slices = (text[start : start + _SLICE] for start in range(0, len(text), _SLICE))
+    return " ".join(" ".join(words_of(some.replace(_MARK, " "))) for some in slices)
 
 
 # ---------------------------------------------------------------- the texts of a transcript

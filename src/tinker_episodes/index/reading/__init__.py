@@ -7,13 +7,18 @@ markup, a path or a format.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
 from tinker_episodes.index.reading.changes import ChangedStep, Changes, changes_since
+from tinker_episodes.index.reading.exporting import (
+    ExportedRollout,
+    groups_of_run,
+    rollouts_of_group,
+)
 from tinker_episodes.index.reading.groups import (
     GroupFilter,
     GroupRow,
@@ -47,6 +52,7 @@ from tinker_episodes.index.tables import attempts, groups, labels, rollouts, run
 __all__ = [
     "ChangedStep",
     "Changes",
+    "ExportedRollout",
     "GroupFilter",
     "GroupPage",
     "GroupRow",
@@ -240,6 +246,18 @@ class IndexReader:
         """The keys of rollouts that begin so, at most 10."""
         with self._reading() as connection:
             return keys_beginning(connection, start)
+
+    def exported(self, run: str, *, superseded: bool = False) -> Iterator[ExportedRollout]:
+        """Every rollout of a run by name, in the order of steps; each group as it then stands.
+
+        Args:
+            superseded: Whether those of attempts that a later one stands in for are among them.
+        """
+        with self._reading() as connection:
+            ids = groups_of_run(connection, run, superseded=superseded)
+        for group in ids:
+            with self._reading() as connection:
+                yield from rollouts_of_group(connection, group)
 
     @contextmanager
     def _reading(self) -> Generator[Connection]:

@@ -14,7 +14,6 @@ from tinker_episodes.index.reading.groups import COLUMNS, GroupRow, group_rows
 from tinker_episodes.index.reading.where import GROUPS, WHERE, Where, where_of
 from tinker_episodes.index.records import ImageRecord, ScoreRecord, Status
 from tinker_episodes.index.tables import (
-    dictionaries,
     groups,
     images,
     rollouts,
@@ -178,13 +177,12 @@ def scores_of(connection: Connection, key: str) -> tuple[ScoreRecord, ...]:
 def transcript_of(connection: Connection, key: str) -> dict[str, Any] | None:
     """What was said and done in a rollout, without its tokens; None where there is none."""
     query = (
-        select(transcripts.c.body, dictionaries.c.body)
+        select(transcripts.c.body)
         .join(rollouts, transcripts.c.rollout_id == rollouts.c.id)
-        .outerjoin(dictionaries, transcripts.c.dictionary_id == dictionaries.c.id)
         .where(rollouts.c.key == key)
     )
-    row = connection.execute(query).first()
-    return None if row is None else unpacked(*row)
+    body = connection.execute(query).scalar()
+    return None if body is None else unpacked(body)
 
 
 def tokens_of(connection: Connection, key: str) -> Tokens | None:

@@ -15,7 +15,6 @@ from tinker_episodes.index.packing import unpacked
 from tinker_episodes.index.reading.where import GROUPS, WHERE, Where, where_of
 from tinker_episodes.index.records import Split, Status
 from tinker_episodes.index.tables import (
-    dictionaries,
     groups,
     rollouts,
     run_groups,
@@ -139,7 +138,7 @@ def search_page(
 
 _COLUMNS = (
     *WHERE, rollouts.c.key, rollouts.c.reward, rollouts.c.status, rollouts.c.cut, rollouts.c.id,
-    transcripts.c.body, dictionaries.c.body.label("dictionary"),
+    transcripts.c.body,
 )  # fmt: skip
 
 
@@ -148,10 +147,8 @@ def _candidates(
 ) -> Callable[[int | None, int], Sequence[Any]]:
     """What gives so many rollouts of a lower id that have the words and meet the filters."""
     clauses: list[Clause] = [*_facts(connection, search), *((word,) for word in asked.words)]
-    source = (
-        GROUPS.join(rollouts, rollouts.c.group_id == groups.c.id)
-        .join(transcripts, transcripts.c.rollout_id == rollouts.c.id)
-        .outerjoin(dictionaries, transcripts.c.dictionary_id == dictionaries.c.id)
+    source = GROUPS.join(rollouts, rollouts.c.group_id == groups.c.id).join(
+        transcripts, transcripts.c.rollout_id == rollouts.c.id
     )
     order: ColumnElement[Any] = rollouts.c.id
     conditions: list[ColumnElement[bool] | TextClause] = []
@@ -270,7 +267,7 @@ def _hit(row: Any, asked: _Asked) -> Hit | None:
     """A hit with its place; None where a phrase is not in it."""
     place: tuple[Passage, str, tuple[tuple[int, int], ...]] | None = None
     if asked.words:
-        passages = list(passages_of(unpacked(row.body, row.dictionary)))
+        passages = list(passages_of(unpacked(row.body)))
         if not all(any(_find(p.text, phrase) for p in passages) for phrase in asked.phrases):
             return None
         place = _place(passages, asked)
