@@ -113,8 +113,12 @@ class Run:
 
     def _check_evals(self, evals: list[Filed]) -> None:
         played = tasks_by_step(evals, "eval")
-        assert {0, 2} <= set(played) <= {0, 2, STEPS - 1, STEPS}
-        assert all(tasks == ["t8", "t9"] for tasks in played.values())
+        if self.mode == "async":  # evals run beside the training: a kill may end one for good
+            assert all(set(tasks) <= {"t8", "t9"} for tasks in played.values())
+            assert all(len(tasks) == len(set(tasks)) for tasks in played.values()), played
+            return
+        ends = {step for step in played if step in (STEPS - 1, STEPS)}
+        assert played == {step: ["t8", "t9"] for step in {0, 2, *ends}}, (self.mode, self.starts)
 
 
 def _settings(mode: str, rng: random.Random) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from tinker_episodes.index.writing import index_writer
 
 _QUERY = """
     select rollouts.key, groups.key, run_groups.split, run_groups.step, groups.task,
-        attempts.number, rollouts.status, rollouts.reward, rollouts.trained, rollouts.trained_reward,
-        rollouts.sampler_step, exists (
+        attempts.number, rollouts.status, rollouts.reward, rollouts.trained,
+        rollouts.trained_reward, rollouts.sampler_step, exists (
             select 1 from attempts as later where later.run_id = attempts.run_id
             and later.number > attempts.number and later.start_step <= run_groups.step)
     from rollouts join groups on groups.id = rollouts.group_id

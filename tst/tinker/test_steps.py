@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tinker_episodes.cookbook.starts import RunRef
-from tinker_episodes.cookbook.steps import Clock
+from tinker_episodes.cookbook.steps import BatchSteps, Clock
 from tinker_episodes.cookbook.summaries import Follower
 
 
@@ -147,3 +147,42 @@ def test_summary_that_grows_is_read_again(log_path: Path) -> None:
     trained(log_path, 1)
     (again,) = follow(known)
     assert [s.rollout for s in again.summaries] == ["a", "b"]
+
+
+def test_summary_of_a_resumed_run_is_read_again_though_it_is_as_long(log_path: Path) -> None:
+    follow, known = Follower(str(log_path)), dict[str, int]()
+    summary(log_path, 0, "train", "a")
+    trained(log_path, 0)
+    known.update({file.name: file.stamp for file in follow(known)})
+    summary(log_path, 0, "train", "b")
+    trained(log_path, 0)
+    (again,) = follow(known)
+    assert [s.rollout for s in again.summaries] == ["b"]
+
+
+# ---------------------------------------------------------------- batches
+
+
+def steps_of(start: int, *asked: tuple[int, int]) -> list[int]:
+    """The steps of batches, asked for as (index, the trainer's step)."""
+    steps = BatchSteps(start)
+    return [steps.step(index, at) for index, at in asked]
+
+
+def test_batches_in_order_are_of_their_index_also_ahead_of_the_trainer() -> None:
+    assert steps_of(0, (0, 0), (1, 1), (2, 2)) == [0, 1, 2]
+    assert steps_of(4, (4, 4), (5, 4), (6, 4)) == [4, 5, 6]
+
+
+def test_batches_of_an_epoch_of_the_hosts_are_of_the_trainers_step() -> None:
+    assert steps_of(0, (0, 0), (1, 1), (0, 2), (1, 3)) == [0, 1, 2, 3]
+    assert steps_of(5, (1, 5), (2, 6), (0, 7)) == [5, 6, 7]
+
+
+def test_batches_of_a_mixed_dataset_are_of_the_trainers_step() -> None:
+    probes, asked = [(0, 0), (2, 0)], [(2, 0), (5, 0), (9, 0), (1, 1), (3, 1)]
+    assert steps_of(0, *probes, *asked)[2:] == [0, 0, 0, 1, 1]
+
+
+def test_trainer_that_logs_nothing_has_its_batches_filed_at_their_index() -> None:
+    assert steps_of(0, (0, 0), (1, 0), (2, 0)) == [0, 1, 2]

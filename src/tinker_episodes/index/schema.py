@@ -50,7 +50,11 @@ def open_index(url: str, *, create: bool, lock_timeout_s: float = LOCK_TIMEOUT_S
         if file is not None and create:
             file.parent.mkdir(parents=True, exist_ok=True)
         engine = _engine(parsed, file, write=create, lock_timeout_s=lock_timeout_s)
-        _check_version(engine, shown(url), create=create)
+        try:
+            _check_version(engine, shown(url), create=create)
+        except BaseException:
+            engine.dispose()
+            raise
     except (SQLAlchemyError, OSError, ImportError) as error:
         raise RunIndexError(
             f"the run index {shown(url)} can't be opened: {reason_of(error)}"
@@ -70,9 +74,11 @@ def index_exists(url: str) -> bool:
         return False
     try:
         engine = _engine(parsed, file, write=False, lock_timeout_s=LOCK_TIMEOUT_S)
-        with engine.connect() as connection:
-            tables = inspect(connection).get_table_names()
-        engine.dispose()
+        try:
+            with engine.connect() as connection:
+                tables = inspect(connection).get_table_names()
+        finally:
+            engine.dispose()
     except (SQLAlchemyError, ImportError) as error:
         raise RunIndexError(
             f"the run index {shown(url)} can't be opened: {reason_of(error)}"
