@@ -19,7 +19,7 @@ from table import Row, show, verdict, write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tst/support
 
-BENCHES = ("retail", "orchestration", "concurrency", "imports", "memory")
+BENCHES = ("retail", "orchestration", "concurrency", "imports", "memory", "index")
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
 
 

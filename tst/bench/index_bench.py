@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from index_maker import SIZE, TASKS, WORDS, Made, make_index, play_of
 from sqlalchemy import event
+from table import Row
 
 from tinker_episodes.index import Attempt, BundleRecord, Group, IndexWriter, Split
 from tinker_episodes.index.reading import GroupFilter, IndexReader, Search
@@ -190,6 +192,27 @@ def bytes_of(file: str, rollouts: int) -> dict[str, Any]:
     )
     connection.close()
     return {"work": "bytes a rollout", "bytes": (pages_ - free) * size / rollouts}
+
+
+def rows() -> Iterator[Row]:
+    """The index's part of the table; `TINKER_EPISODES_INDEX_ROLLOUTS` says how large it is."""
+    rollouts = int(os.environ.get("TINKER_EPISODES_INDEX_ROLLOUTS", "100000"))
+    with tempfile.TemporaryDirectory() as scratch:
+        url = f"sqlite:///{scratch}/episodes.db"
+        made = make_index(url, rollouts=rollouts)
+        sizes = f"{made.rollouts} rollouts in 5 runs, {ASKED} requests, p95"
+        for row in bench_pages(url, made):
+            values = {name: value for name, value in row.items() if name != "work"}
+            figure = f"{row['p95_ms']:.1f} ms, {row['cpu_p95_ms'] / row['sql_p95_ms']:.1f} x"
+            met = row["p95_ms"] <= row["goal_ms"]
+            goal = f"{row['goal_ms']:.0f} ms"
+            yield Row(row["work"], "its SQL's own time", sizes, figure, goal, met, values)
+        written = asyncio.run(bench_writing(f"sqlite:///{scratch}/written.db", 8192))
+        size = bytes_of(f"{scratch}/episodes.db", made.rollouts)["bytes"]
+        values = {name: value for name, value in written.items() if name != "work"}
+        figure = f"{written['per_s']:.0f}/s, {size:.0f} bytes each"
+        met = written["per_s"] >= 2000
+        yield Row("write rollouts", "", f"{written['rollouts']}", figure, "2,000/s", met, values)
 
 
 def _index(options: dict[str, str], folder: Path) -> tuple[str, Made]:
