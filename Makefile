@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test check fmt lint type build bench clean
+.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test resume-search check fmt lint type build bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ examples-test: $(STAMP) ## the examples
 
 wheel-test: $(STAMP) ## the built wheel in an empty environment
 	$(BIN)/python -m pytest tst/wheel
+
+resume-search: $(STAMP) ## kill the trainer 100 times and resume it (KILLS, SEED)
+	KILLS=$${KILLS:-100} $(BIN)/python -m pytest -s tst/loopback/test_resume.py
 
 check: lint type ## ruff and pyright
 

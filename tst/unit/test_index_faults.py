@@ -119,7 +119,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 async def test_disk_that_is_really_full_loses_no_rollout_that_was_filed(small_disk: Path) -> None:
     url = f"sqlite:///{small_disk / 'episodes.db'}"
     writer, kept = IndexWriter(url), list[str]()
-    with pytest.raises(RunIndexError, match="disk is full|disk I/O error"):
+    with pytest.raises(RunIndexError, match=r"disk is full|disk I/O error"):
         for n in range(100):
             await writer.file(make_group(f"g{n:02}"), [rollout(f"r{n:02}", transcript=LONG)])
             kept.append(f"r{n:02}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import multiprocessing
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from support import postgres
 from support.index_records import make_group, make_rollout
+from support.index_writing import file_many
 
 from tinker_episodes import RunIndexError
 from tinker_episodes.index import IndexWriter, ScoreRecord, Split, Summary, SummaryFile
@@ -127,7 +127,7 @@ async def test_a_lock_is_waited_for_and_then_a_fault(writer: IndexWriter, url: s
 async def _until_a_writer_waits(url: str) -> None:
     waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
     while await asyncio.to_thread(rows_of, url, waits) == [(0,)]:
-        await asyncio.sleep(0)
+        pass
 
 
 async def test_a_connection_that_the_server_drops_is_made_anew(
@@ -190,16 +190,13 @@ async def test_pages_read_alike_on_both_databases(
 
 # ---------------------------------------------------------------- several writers
 
-WRITERS = Path(__file__).parents[1] / "support" / "index_writing.py"
-
 
 def write_at_once(url: str, *, processes: int, groups: int, size: int) -> None:
     """Processes that make the index and file into it at once."""
     spawn = multiprocessing.get_context("spawn")
     ready = spawn.Barrier(processes)
-    shared = {"url": url, "ready": ready, "groups": groups, "size": size}
     started = [
-        spawn.Process(target=runpy.run_path, args=(str(WRITERS), {**shared, "name": f"p{at}"}))
+        spawn.Process(target=file_many, args=(url, ready, f"p{at}", groups, size))
         for at in range(processes)
     ]
     for process in started:
