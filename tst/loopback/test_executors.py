@@ -121,9 +121,7 @@ def test_index_that_another_process_can_not_write_stops_the_trainer(
     log_path = folder / "broken" / "run"
     inner = config(server, str(log_path), data={"test_split": None}).dataset_builder
     lost = LosesItsIndex(inner=inner, file=str(log_path.parent / "episodes.db"))
-    trained = config(
-        server, str(log_path), dataset_builder=lost, rollout_error_tolerance=tolerant
-    )
+    trained = config(server, str(log_path), dataset_builder=lost, rollout_error_tolerance=tolerant)
     with spawned(2) as pool, pytest.raises(SystemExit, match=r"run index .* can't be opened"):
         asyncio.run(train.main(trained, rollout_executor=pool))
 
