@@ -7,7 +7,7 @@ from typing import Any
 from support.episodes import Speaker, contents, opened, run_calls
 
 from tinker_episodes import Call, Image, Text, tool
-from tinker_episodes.index.filing import packed, unpacked
+from tinker_episodes.index.packing import packed, unpacked
 
 
 class Long(Speaker):
