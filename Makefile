@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test fuzz
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test fuzz talks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench: $(STAMP) ## speed and memory beside a peer, as ratios within one run; onl
 
 fuzz: $(STAMP) ## 100,000 hostile replies to every renderer; count= and seed= change it
 	$(BIN)/python tst/support/fuzzing.py count=$(or $(count),100000) seed=$(or $(seed),0)
+
+talks: $(STAMP) ## 2,000 random conversations on every renderer, against the host's own rendering
+	EPISODES_SEARCH=2000 $(BIN)/python -m pytest tst/tinker/test_prompts_renderers.py --timeout 0
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

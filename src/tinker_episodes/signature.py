@@ -42,6 +42,20 @@ def arguments_model(where: str, method: Callable[..., Any]) -> type[BaseModel]:
         raise DefinitionError(f"{where}: its arguments give no schema: {error}") from error
 
 
+def given_types(method: Callable[..., Any]) -> set[type]:
+    """The types that a method's return annotation names, by themselves or inside of others."""
+    try:
+        hints = get_type_hints(method)
+    except Exception:  # noqa: BLE001 - names that only a type checker sees; a return says nothing then
+        return set()
+
+    def named(annotation: Any) -> set[type]:
+        own = {annotation} if isinstance(annotation, type) else set[type]()
+        return own.union(*(named(inner) for inner in get_args(annotation)))
+
+    return named(hints.get("return"))
+
+
 def _described(annotation: Any) -> Any:
     """`Annotated[T, "text"]` as `Annotated[T, Field(description="text")]`."""
     if get_origin(annotation) is not Annotated:

@@ -28,6 +28,7 @@ BENCHES = (
     "loopback",
     "index",
     "arguments",
+    "steps",
 )
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
 

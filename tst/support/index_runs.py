@@ -47,9 +47,9 @@ class Runs:
     second: str = "second"
 
 
-def make_runs(folder: Path, *, size: int = 6, steps: int = 8) -> Runs:
-    """Fill an index in a folder: two runs, three attempts, groups of every kind."""
-    url = f"sqlite:///{folder / 'episodes.db'}"
+def make_runs(folder: Path, *, size: int = 6, steps: int = 8, url: str | None = None) -> Runs:
+    """Fill an index, by default in a folder: two runs, three attempts, groups of every kind."""
+    url = url or f"sqlite:///{folder / 'episodes.db'}"
     writer = IndexWriter(url)
     try:
         asyncio.run(_fill(writer, folder, size, steps))

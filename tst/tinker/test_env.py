@@ -79,7 +79,7 @@ async def test_reply_at_its_token_limit_goes_on_under_token_budgets(rendering: R
     )
     assert trajectory.stop_reason == "completed"
     assert total(trajectory) == pytest.approx(0.1)
-    assert env.rewritten == 1
+    assert env.rewritten == 0
 
 
 async def test_reply_without_its_stop_signal_is_cut_and_scored(rendering: Rendering) -> None:

@@ -25,7 +25,7 @@ from tinker_episodes.cookbook.limits import (
     reached,
 )
 from tinker_episodes.cookbook.message_env import EpisodeMessageEnv
-from tinker_episodes.cookbook.prompts import Observations
+from tinker_episodes.cookbook.prompts import Observations, Rewrite
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
 from tinker_episodes.cookbook.wire import Reply, check_names, read_reply
@@ -60,6 +60,7 @@ class EpisodeEnv(types.Env):
         limits: RolloutLimits | None = None,
         parse_errors: ParseErrorPolicy | None = None,
         slots: Slots | None = None,
+        history_tokens: int | None = None,
     ) -> None:
         """
         Args:
@@ -68,6 +69,8 @@ class EpisodeEnv(types.Env):
             limits: The host's limits. A rollout that reaches one is scored as it was left.
             parse_errors: The host's policy for malformed replies.
             slots: The line that bounds how many episodes are open at once.
+            history_tokens: How many tokens an observation may have before its oldest exchanges are
+                dropped; None: no bound.
 
         Raises:
             DefinitionError: an environment class that can't work.
@@ -89,7 +92,7 @@ class EpisodeEnv(types.Env):
         self.turns = Turns()
         self.ending = Ending(self)
         self._slots = slots or Slots(None)
-        self._observations = Observations(self._rendering)
+        self._observations = Observations(self._rendering, history_tokens=history_tokens)
 
     @property
     def paid(self) -> bool:
@@ -99,7 +102,12 @@ class EpisodeEnv(types.Env):
     @property
     def rewritten(self) -> int:
         """How often history was rendered anew: each time starts a new training datum."""
-        return self._observations.rewritten
+        return len(self._observations.rewrites)
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        """Each time that history was rendered anew, and why."""
+        return self._observations.rewrites
 
     def pieces(self, tokens: set[int]) -> dict[int, str]:
         """The text of each token by itself."""
@@ -120,8 +128,8 @@ class EpisodeEnv(types.Env):
         await self.ending.begin(self._slots, hold_s=self._longest_hold_s())
         async with self.ending.stepping():
             self._start_clock()
-            messages = await self.conversation.initial_observation()
-            observation = await self._observations.start(messages)
+            await self.conversation.initial_observation()
+            observation = await self._observations.start(self.conversation.history)
             self.turns.observation = observation
             cut = self._reached(observation)
             if cut is not None:
@@ -150,8 +158,9 @@ class EpisodeEnv(types.Env):
         """Put messages of the runner's hooks before the next turn."""
         if self.ending.expired:
             return self.turns.observation, self._rendering.stop
-        told = await self.conversation.add_messages(messages)
-        return await self._observations.anew(told), self._rendering.stop
+        await self.conversation.add_messages(messages)
+        history = self.conversation.history
+        return await self._observations.inject(history, len(messages)), self._rendering.stop
 
     def set_max_tool_calls(self, max_tool_calls: int) -> None:
         """Take the runner's limit; the tighter one wins."""
@@ -166,21 +175,20 @@ class EpisodeEnv(types.Env):
 
     async def _step(self, reply: Reply, action: list[int], *, length: bool) -> types.StepResult:
         if length:
-            return await self._truncated(reply)
+            return await self._truncated(reply, action)
         if not reply.clean:
             return await self._broken(reply)
         if self._out_of_time():
             self.episode.record(reply.message)
             return self._ended(await self.conversation.cut(Cut.ROLLOUT_TIMEOUT))
-        before = len(self.conversation.messages)
+        before = len(self.conversation.history.body)
         step = await self.conversation.play(reply.message, reply.host)
         if step.episode_done:
             return self._ended(step)
-        new = len(step.next_messages) - before - 1
-        if self.conversation.rewritten:
-            observation = await self._observations.anew(step.next_messages)
-        else:
-            observation = await self._observations.extend(step.next_messages, new, action)
+        history = self.conversation.history
+        new = len(history.body) - before - 1
+        changed = self.conversation.rewritten
+        observation = await self._observations.extend(history, new, action, changed=changed)
         return await self._next(observation, step)
 
     async def _late(self) -> types.StepResult:
@@ -192,14 +200,15 @@ class EpisodeEnv(types.Env):
             self.conversation.pay(self.episode.outcome, types.StopReason.ROLLOUT_TIMEOUT)
         )
 
-    async def _truncated(self, reply: Reply) -> types.StepResult:
+    async def _truncated(self, reply: Reply, action: list[int]) -> types.StepResult:
         """A reply that reached the token limit of its turn: nothing of it runs."""
         messages = await self.conversation.observe_truncated_response(reply.host)
         if ends_on_length(self._limits):
             step = await self.conversation.cut(Cut.LENGTH)
             return self._ended(step, {"max_tokens_reached": 1.0})
         going_on = MessageStepResult(reward=0.0, episode_done=False, next_messages=messages)
-        return await self._next(await self._observations.anew(messages), going_on)
+        shown = await self._observations.extend(self.conversation.history, 0, action)
+        return await self._next(shown, going_on)
 
     async def _broken(self, reply: Reply) -> types.StepResult:
         """A reply without its stop signal: where it ends is unknown, so the conversation can't go

@@ -39,6 +39,7 @@ class GroupSettings:
     limits: RolloutLimits
     parse_errors: ParseErrorPolicy | None
     max_concurrent_episodes: int | None
+    history_tokens: int | None = None
 
 
 class EpisodeGroupBuilder(EnvGroupBuilder):
@@ -157,6 +158,7 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
             reward=s.reward or s.bundle.reward,
             limits=s.limits,
             parse_errors=s.parse_errors,
+            history_tokens=s.history_tokens,
             slots=slots_of(s.run.attempt.log_path, s.max_concurrent_episodes),
         )
 

@@ -22,6 +22,7 @@ from tinker_cookbook.exceptions import RendererError
 from tinker_cookbook.renderers import Message, Renderer, ToolSpec, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+from tinker_episodes.cookbook.vision import load_later
 from tinker_episodes.errors import ConfigError
 
 T = TypeVar("T")
@@ -135,4 +136,5 @@ def _made(model_name: str, renderer_name: str) -> Rendering:
         raise ConfigError(f"there is no renderer {renderer_name!r}; {_ADVICE}") from error
     except NotImplementedError:
         raise ConfigError(f"the renderer {renderer_name!r} has no tools; {_ADVICE}") from None
+    load_later(renderer, model_name)
     return Rendering(renderer)

@@ -136,7 +136,8 @@ def _unframed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _without_end(parts: list[dict[str, Any]], end: re.Pattern[str]) -> list[dict[str, Any]]:
     """The parts without what the template writes between the last text and the calls."""
     if parts and parts[-1]["type"] == "text":
-        return [*parts[:-1], {**parts[-1], "text": end.sub("", parts[-1]["text"], count=1)}]
+        text = end.sub("", parts[-1]["text"], count=1)
+        return [*parts[:-1], *([{**parts[-1], "text": text}] if text or len(parts) == 1 else [])]
     return parts
 
 
