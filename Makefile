@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test wheel-test examples-test resume-search check fmt lint type build bench clean
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test fuzz talks
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,10 +19,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP) ## train a tiny model on number_search, here, with no key
-	$(BIN)/python examples/demo/demo.py
+demo: $(STAMP) ## train a tiny model on number_search, here, with no key; seed=1 for another run
+	$(BIN)/python examples/demo/demo.py $(if $(seed),seed=$(seed)) $(ARGS)
 
-test: unit-test tinker-test loopback-test examples-test wheel-test ## run every test
+test: unit-test tinker-test loopback-test explorer-test examples-test wheel-test ## run every test
 
 unit-test: $(STAMP) ## the core, without tinker-cookbook
 	$(BIN)/python -m pytest tst/unit
@@ -33,8 +33,14 @@ tinker-test: $(STAMP) ## real tinker-cookbook, scripted policy, real tokenizers
 loopback-test: $(STAMP) ## the embedded server and rl.train over HTTP
 	$(BIN)/python -m pytest tst/loopback
 
+explorer-test: $(STAMP) ## the page in headless Chromium, where there is one (Debian's package `chromium`)
+	$(BIN)/python -m pytest tst/explorer
+
 examples-test: $(STAMP) ## the examples
 	$(BIN)/python -m pytest tst/examples
+
+schedules: $(STAMP) ## thousands of random schedules of groups, for deadlocks and leaks (about 20 minutes)
+	SCHEDULES=$(or $(SCHEDULES),0:4000) $(BIN)/python -m pytest tst/tinker/test_schedules.py
 
 wheel-test: $(STAMP) ## the built wheel in an empty environment
 	$(BIN)/python -m pytest tst/wheel
@@ -55,6 +61,12 @@ type: $(STAMP) ## pyright, strict, on src
 
 bench: $(STAMP) ## speed and memory beside a peer, as ratios within one run; only=NAME runs one
 	$(BIN)/python tst/bench $(if $(only),only=$(only))
+
+fuzz: $(STAMP) ## 100,000 hostile replies to every renderer; count= and seed= change it
+	$(BIN)/python tst/support/fuzzing.py count=$(or $(count),100000) seed=$(or $(seed),0)
+
+talks: $(STAMP) ## 2,000 random conversations on every renderer, against the host's own rendering
+	EPISODES_SEARCH=2000 $(BIN)/python -m pytest tst/tinker/test_prompts_renderers.py --timeout 0
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

@@ -1,9 +1,10 @@
 """The whole path on this machine: a tiny model learns a tool-calling task, with no key.
 
-    python examples/demo/demo.py [seed=0] [rl_steps=45]
+    python examples/demo/demo.py [seed=0] [rl_steps=45]      # --help lists all settings
 
 1. A model with random weights is served by the loopback server.
-2. It imitates scripted play: a third of it good, the rest guesses anywhere.
+2. It imitates scripted play: a quarter of the players search by halves, the others count up or
+   down, and all of them slip now and then.
 3. The cookbook's unmodified `rl.train` trains it on the bundle's tasks, by their rewards alone.
 4. The screen shows what it learned, and where every rollout is.
 """
@@ -20,10 +21,9 @@ from pathlib import Path
 
 import chz
 import tinker
-from rich.console import Console
 from rich.text import Text
 from screen import Screen
-from scripted_play import example_texts, scripted_data
+from scripted_play import Players, example_texts, scripted_data
 from tinker_cookbook.completers import TinkerTokenCompleter
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.rollout_runner import run_rollout
@@ -35,6 +35,10 @@ from tinker_episodes.wording import entry_lines
 
 BUNDLE = "number_search"
 RENDERER = "qwen3_instruct"
+SHOWN = "w20-29"
+"""The held-out task whose plays are shown. Counting does not reach it in time."""
+_BATCH = 32
+"""Scripted episodes in one warm-up step."""
 
 
 @chz.chz
@@ -47,15 +51,37 @@ class Settings:
     """Where the run, its index and the tokenizer go."""
     episodes: int = 2_000
     """Scripted episodes to imitate."""
-    good: float = 0.35
-    """The share of them that is played well; the others guess anywhere."""
-    warm_up_steps: int = 720
-    warm_up_rate: float = 0.007
+    halving: float = 0.25
+    """The share of them that is played by halves; the others count up or down."""
+    slips: float = 0.1
+    """The share of scripted guesses that go anywhere."""
+    warm_up_steps: int = 550
+    warm_up_rate: float = 0.005
     rl_steps: int = 45
     rl_rate: float = 0.001
-    eval_every: int = 10
+    eval_every: int = 15
+    """RL steps between two held-out evals."""
     picture: str | None = None
     """Where to save what is shown as an SVG file, as the README has it."""
+
+    def problems(self) -> list[str]:
+        """What is wrong with the settings, one line each."""
+        wrong: list[str] = []
+        for name, least in (
+            ("episodes", _BATCH),
+            ("warm_up_steps", 1),
+            ("rl_steps", 1),
+            ("eval_every", 1),
+        ):
+            if (value := getattr(self, name)) < least:
+                wrong.append(f"{name}={value} is too few: give {least} or more")
+        for name in ("halving", "slips"):
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                wrong.append(f"{name}={value} is no share: give 0 to 1")
+        for name in ("warm_up_rate", "rl_rate"):
+            if not 0 < (value := getattr(self, name)) < 1:
+                wrong.append(f"{name}={value} is no learning rate: give one between 0 and 1")
+        return wrong
 
 
 async def main(settings: Settings, run: Path) -> None:
@@ -66,9 +92,9 @@ async def main(settings: Settings, run: Path) -> None:
     """
     began = time.monotonic()
     bundle = find_bundle(BUNDLE)
-    screen = Screen(Console(), BUNDLE, bundle.split("val")[-1].id)
+    screen = Screen(SHOWN)
     rng = random.Random(settings.seed)
-    screen.opens(settings.seed)
+    screen.opens(bundle, settings.seed, Players(settings.halving, settings.slips))
     model = str(await _tokenizer(bundle, run / "tokenizer"))
     with loopback.serve(model=model, seed=settings.seed) as url:
         service = tinker.ServiceClient(base_url=url)
@@ -78,7 +104,7 @@ async def main(settings: Settings, run: Path) -> None:
         await _reinforce(settings, url, model, run, start, screen)
     screen.ends(run, time.monotonic() - began)
     if settings.picture is not None:
-        screen.saves(Path(settings.picture))
+        screen.saves(run, Path(settings.picture))
 
 
 async def _tokenizer(bundle: Bundle, folder: Path) -> Path:
@@ -100,10 +126,9 @@ async def _warm_up(
     """Imitate scripted play, and give the checkpoint that reinforcement learning starts from."""
     data = await scripted_data(
         bundle,
-        bundle.split("all"),
         rendering_of(model, RENDERER),
+        Players(settings.halving, settings.slips),
         episodes=settings.episodes,
-        good=settings.good,
         rng=rng,
     )
     client = await service.create_lora_training_client(base_model=model, rank=32)
@@ -111,7 +136,7 @@ async def _warm_up(
     with screen.progress("warm-up: imitate scripted play", settings.warm_up_steps) as step:
         for at in range(settings.warm_up_steps):
             rate = settings.warm_up_rate * (1 - 0.9 * at / settings.warm_up_steps)
-            batch = rng.sample(data, 32)
+            batch = rng.sample(data, _BATCH)
             waiting.append(
                 (
                     client.forward_backward(batch, "cross_entropy"),
@@ -127,7 +152,7 @@ async def _warm_up(
 
 async def _loss(loss: tinker.APIFuture, done: tinker.APIFuture) -> str:
     await done
-    return f"loss {(await loss).metrics['loss:sum'] / 32:.1f}"
+    return f"loss {(await loss).metrics['loss:sum'] / _BATCH:.1f}"
 
 
 async def _reinforce(
@@ -143,7 +168,7 @@ async def _reinforce(
             groups_per_batch=8,
             group_size=8,
             test_split="val",
-            test_group_size=8,
+            test_group_size=16,
             log_path=str(run),
             seed=settings.seed,
             num_epochs=100,
@@ -154,6 +179,7 @@ async def _reinforce(
         recipe_name="tinker_episodes_demo",
         learning_rate=settings.rl_rate,
         max_tokens=24,
+        num_substeps=2,
         eval_every=settings.eval_every,
         save_every=0,
         num_groups_to_log=0,
@@ -168,7 +194,7 @@ async def _one_play(bundle: Bundle, model: str, client: tinker.SamplingClient) -
     """One play of a held-out task by the model as it is."""
     env = EpisodeEnv(
         environment=bundle.environment,
-        task=bundle.split("val")[-1],
+        task=bundle.tasks[SHOWN],
         renderer=rendering_of(model, RENDERER),
     )
     await run_rollout(TinkerTokenCompleter(client, max_tokens=24), env)
@@ -179,7 +205,12 @@ async def _one_play(bundle: Bundle, model: str, client: tinker.SamplingClient) -
 if __name__ == "__main__":
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     chosen: Settings = chz.entrypoint(Settings, argv=sys.argv[1:])
-    folder = Path(chosen.folder).absolute()
+    if wrong := chosen.problems():
+        sys.exit("\n".join(wrong))
+    folder = Path(chosen.folder).expanduser().absolute()
     # The cookbook calls names that the SDK deprecates.
     warnings.simplefilter("ignore", FutureWarning)
-    asyncio.run(main(chosen, folder / time.strftime("demo-%Y%m%d-%H%M%S")))
+    try:
+        asyncio.run(main(chosen, folder / time.strftime("demo-%Y%m%d-%H%M%S")))
+    except KeyboardInterrupt:
+        sys.exit(130)

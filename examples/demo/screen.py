@@ -3,51 +3,59 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
+from curve import curve
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+from scripted_play import Players
 
+from tinker_episodes import Bundle
 from tinker_episodes.index import Split
 from tinker_episodes.index.reading import IndexReader, StepRow
 from tinker_episodes.index.schema import default_url
 from tinker_episodes.index.writing import index_writer
 from tinker_episodes.wording import entry_lines
 
-_HEIGHT = 8
 _REMOTE_FONT = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 """What would make a reader's browser fetch a font."""
-_REWARD = "env/all/reward/total"
+_PICTURE_WIDTH = 100
+_TRAINED, _HELD_OUT = "env/all/score/found", "test/env/all/score/found"
+
+Metrics = Mapping[str, float]
 
 
 class Screen:
-    """The demo's side of the terminal."""
+    """The demo's side of the terminal; plain text where the output is no terminal."""
 
-    def __init__(self, console: Console, bundle: str, task: str) -> None:
+    def __init__(self, shown: str) -> None:
         """
         Args:
-            task: The id of the task whose plays are shown in the end.
+            shown: The id of the task whose plays are shown in the end.
         """
         # The trainer's own output is sent to a file while it runs; this console keeps the terminal.
-        self.console = Console(file=sys.stdout, highlight=False, width=console.width, record=True)
-        self._bundle = bundle
-        self._task = task
+        self._console = Console(file=sys.stdout, highlight=False, width=Console().width)
+        self._shown = shown
         self._plays: list[tuple[str, Sequence[Text]]] = []
+        self._said: list[RenderableType] = []
 
-    def opens(self, seed: int) -> None:
+    def opens(self, bundle: Bundle, seed: int, players: Players) -> None:
         """Say what is going to happen."""
-        self.console.print(
+        self._say(
             f"[bold]tinker-episodes demo[/]: a tiny model with random weights (seed {seed}) "
-            f"learns the bundle {self._bundle} on this machine's CPU.\n"
-            "It imitates scripted play first: a third of it good, the rest guesses anywhere. "
-            "Then the cookbook's rl.train takes over, with the tasks' rewards alone.\n"
+            f"learns the bundle {bundle.name} on this machine's CPU. {bundle.description}\n"
+            f"It imitates scripted players first: {players.halving:.0%} search by halves, the "
+            f"others count up or down, and {players.slips:.0%} of all guesses are slips. Then the "
+            "cookbook's rl.train takes over, with the tasks' rewards alone.\n"
         )
 
     def plays(self, when: str, lines: Sequence[Text]) -> None:
@@ -64,29 +72,37 @@ class Screen:
 
     @contextlib.contextmanager
     def follows(self, run: Path, total: int) -> Iterator[None]:
-        """Follow a training run by the metrics that the trainer writes."""
+        """Follow a training run by the metrics that the trainer writes, the curve included."""
         run.mkdir(parents=True, exist_ok=True)
         over = threading.Event()
-        with self._bars() as bars, (run / "trainer.log").open("w", encoding="utf-8") as log:
-            task = bars.add_task("rl.train", total=total, word="")
+        bars = self._bars()
+        task = bars.add_task("rl.train: rewards alone", total=total, word="")
+
+        def shown() -> Group:
+            rows = _metrics(run)
+            word = f"success {rows[-1][_TRAINED]:.0%}" if rows else ""
+            bars.update(task, completed=len(rows), word=word)
+            return Group(bars, _curve(rows, total))
+
+        with Live(shown(), console=self._console, refresh_per_second=4) as live:
 
             def follow() -> None:
-                done = False
-                while not done:
-                    done = over.wait(0.3)
-                    rows = metrics(run)
-                    trained = [row for row in rows if _REWARD in row]
-                    word = f"reward {trained[-1][_REWARD]:.2f}" if trained else ""
-                    bars.update(task, completed=len(trained), word=word)
+                while not over.wait(0.5):
+                    live.update(shown())
 
             watcher = threading.Thread(target=follow, daemon=True)
             watcher.start()
             try:
-                with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+                with (
+                    (run / "trainer.log").open("w", encoding="utf-8") as log,
+                    contextlib.redirect_stdout(log),
+                    contextlib.redirect_stderr(log),
+                ):
                     yield
             finally:
                 over.set()
                 watcher.join()
+                live.update(shown())
 
     def ends(self, run: Path, took_s: float) -> None:
         """Show what was learned, and where to look."""
@@ -96,30 +112,29 @@ class Screen:
         steps = reader.steps(run.name)
         evals = [step for step in steps if step.split is Split.EVAL]
         for when, step in (("after the warm-up", evals[0]), ("after rl.train", evals[-1])):
-            self.plays(when, _play(reader, run.name, step.step, self._task))
-        self.console.print(_curve([s for s in steps if s.split is Split.TRAIN]))
-        self.console.print(_table(steps))
-        for when, lines in self._plays:
-            self.console.print(f"\n[bold]The held-out task {self._task}, {when}[/]")
-            for line in lines:
-                self.console.print(line)
+            group, lines = _play(reader, run.name, step.step, self._shown)
+            self.plays(f"{when} ({group})", lines)
         reader.close()
-        self._points(run, took_s)
+        self._say(_table(steps))
+        for when, lines in self._plays:
+            self._say(Text.assemble("\n", (f"The held-out task {self._shown}, {when}", "bold")))
+            for line in lines:
+                self._say(line)
+        self._say(_where(run, took_s))
 
-    def saves(self, picture: Path) -> None:
-        """Save what was shown as an SVG file."""
-        svg = self.console.export_svg(title="make demo")
+    def saves(self, run: Path, picture: Path) -> None:
+        """Save what is shown as an SVG file."""
+        paper = Console(file=io.StringIO(), highlight=False, width=_PICTURE_WIDTH, record=True)
+        rows = _metrics(run)
+        opening, *rest = self._said
+        for part in (opening, _curve(rows, len(rows)), *rest):
+            paper.print(part)
+        svg = paper.export_svg(title="make demo")
         picture.write_text(_REMOTE_FONT.sub("", svg), encoding="utf-8")
 
-    def _points(self, run: Path, took_s: float) -> None:
-        run = run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
-        self.console.print(
-            f"\nDone in {took_s:.0f} s. Every rollout is filed in {run.parent}/episodes.db; "
-            f"the trainer's own output is {run}/trainer.log. Look at them:\n"
-            f"  .venv/bin/tinker-episodes runs {run.parent}\n"
-            f"  .venv/bin/tinker-episodes steps {run}\n"
-            f"  .venv/bin/tinker-episodes show KEY index={run.parent}"
-        )
+    def _say(self, part: RenderableType) -> None:
+        self._said.append(part)
+        self._console.print(part)
 
     def _bars(self) -> Progress:
         return Progress(
@@ -128,51 +143,63 @@ class Screen:
             TextColumn("{task.completed:>4.0f}/{task.total:.0f}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[word]}"),
-            console=self.console,
+            console=self._console,
         )
 
 
-def metrics(run: Path) -> list[dict[str, float]]:
-    """The rows that the trainer has written."""
+def _metrics(run: Path) -> Sequence[Metrics]:
+    """The rows that the trainer has written, one a training step."""
     file = run / "metrics.jsonl"
     if not file.is_file():
         return []
     lines = file.read_text("utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    return [row for row in rows if _TRAINED in row]
 
 
-def _curve(train: Sequence[StepRow]) -> Text:
-    """The mean reward of each training step as a plot."""
-    rewards = [step.reward or 0.0 for step in train]
-    rows = [f"{'mean reward of the training rollouts by step':>52}"]
-    for at in range(_HEIGHT, -1, -1):
-        level = at / _HEIGHT
-        marks = "".join("●" if round(r * _HEIGHT) == at else " " for r in rewards)
-        rows.append(f"  {level:4.2f} ┤ {marks}")
-    rows.append(f"       └{'─' * (len(rewards) + 1)} step {train[-1].step if train else 0}")
-    return Text("\n".join(["", *rows, ""]))
+def _curve(rows: Sequence[Metrics], steps: int) -> Text:
+    held_out = {step: row[_HELD_OUT] for step, row in enumerate(rows) if _HELD_OUT in row}
+    return curve([row[_TRAINED] for row in rows], held_out, steps=steps)
 
 
 def _table(steps: Sequence[StepRow]) -> Table:
     """The first and the last steps in numbers."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("", "first step", "last step"):
+    for name in ("", "after the warm-up", "after rl.train"):
         table.add_column(name, justify="right" if name else "left")
-    for split, words in ((Split.TRAIN, "training"), (Split.EVAL, "held-out eval")):
+    for split, words in ((Split.EVAL, "held-out eval"), (Split.TRAIN, "training tasks")):
         rows = [step for step in steps if step.split is split]
         first, last = rows[0], rows[-1]
         table.add_row(f"{words}: step", str(first.step), str(last.step))
         table.add_row(f"{words}: rollouts", str(first.rollouts), str(last.rollouts))
-        table.add_row(f"{words}: mean reward", f"{first.reward:.2f}", f"{last.reward:.2f}")
         table.add_row(f"{words}: success", f"{first.success:.0%}", f"{last.success:.0%}")
     return table
 
 
-def _play(reader: IndexReader, run: str, step: int, task: str) -> list[Text]:
-    """The lines of the task's first rollout in an eval."""
-    rollouts = reader.rollouts(run, Split.EVAL, step)
-    rollout = next(rollout for rollout in rollouts if rollout["task"] == task)
-    entries = (reader.transcript(rollout["key"]) or {}).get("entries", [])
-    score = reader.scores(rollout["key"])[0]
+def _play(reader: IndexReader, run: str, step: int, task: str) -> tuple[str, Sequence[Text]]:
+    """The task's first rollout in an eval: its place among the others, and its lines."""
+    every = reader.rollouts(run, Split.EVAL, step)
+    group = [rollout for rollout in every if rollout["task"] == task]
+    won = sum(1 for rollout in group if rollout["reward"] == 1)
+    entries = (reader.transcript(group[0]["key"]) or {}).get("entries", [])
+    score = reader.scores(group[0]["key"])[0]
     lines = [line for entry in entries[1:] for line in entry_lines(entry)]
-    return [*lines, Text(f"  score  {score.value:.0f}: {score.explanation}", style="bold")]
+    scored = Text(f"  score  {score.value:.0f}: {score.explanation}", style="bold")
+    return f"the first of {len(group)} rollouts; {won} of them win", [*lines, scored]
+
+
+def _where(run: Path, took_s: float) -> Text:
+    """How long it took, and the commands that show the run."""
+    command = _shortened(Path(sys.executable).with_name("tinker-episodes"))
+    run, folder = _shortened(run), _shortened(run.parent)
+    looks = (f"runs {folder}", f"steps {run}", f"show KEY index={folder}")
+    return Text(
+        f"\nDone in {took_s:.0f} s. Every rollout is filed in {folder}/episodes.db; the trainer's "
+        f"own output is {run}/trainer.log. Look at them:\n"
+        + "\n".join(f"  {command} {look}" for look in looks)
+    )
+
+
+def _shortened(path: Path) -> Path:
+    """The path from here, where it lies below."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

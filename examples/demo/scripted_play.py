@@ -1,4 +1,8 @@
-"""Scripted play of number_search: what the model imitates before reinforcement learning begins."""
+"""Scripted play of number_search: what the model imitates before reinforcement learning begins.
+
+A player has one habit for a whole episode, and slips now and then. None plays as well as the model
+is to play in the end.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import tinker
 import torch
@@ -20,14 +25,51 @@ from tinker_episodes.cookbook.rendering import Rendering
 _WINDOW = re.compile(r"The number is from (\d+) to (\d+)")
 _ANSWER = re.compile(r'"number": (\d+)}}\n</tool_call>.*?<tool_response>\n(too \w+)', re.DOTALL)
 
+Habit = Callable[[int, int], int]
+"""The next guess, from the lowest and the highest number that are still possible."""
+
+
+def halve(low: int, high: int) -> int:
+    """Search by halves."""
+    return (low + high) // 2
+
+
+def count_up(low: int, high: int) -> int:
+    """Try one number after the other from below."""
+    return low
+
+
+def count_down(low: int, high: int) -> int:
+    """Try one number after the other from above."""
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class Players:
+    """Who plays the scripted episodes."""
+
+    halving: float
+    """The share of episodes that are played by `halve`; the others count up or down."""
+    slips: float
+    """The share of guesses that go anywhere in the window, whatever the habit."""
+
+    def draw(self, rng: random.Random) -> Habit:
+        """The habit of one episode."""
+        if rng.random() < self.halving:
+            return halve
+        return rng.choice((count_up, count_down))
+
 
 class Guesser(TokenCompleter):
-    """Plays one episode: in the middle of what is possible, or anywhere in the window."""
+    """Plays one episode."""
 
-    def __init__(self, rendering: Rendering, rng: random.Random, *, good: bool) -> None:
+    def __init__(
+        self, rendering: Rendering, rng: random.Random, habit: Habit, *, slips: float
+    ) -> None:
         self._tokenizer = rendering.renderer.tokenizer
         self._rng = rng
-        self._good = good
+        self._habit = habit
+        self._slips = slips
 
     async def __call__(
         self,
@@ -44,42 +86,33 @@ class Guesser(TokenCompleter):
 
     def _guess(self, conversation: str) -> int:
         window = _WINDOW.search(conversation)
-        assert window is not None
+        assert window is not None, "every task of the bundle names its window"
         low, high = int(window.group(1)), int(window.group(2))
-        if not self._good:
+        if self._rng.random() < self._slips:
             return self._rng.randint(low, high)
         for number, answer in _ANSWER.findall(conversation):
             if answer == "too low":
                 low = max(low, int(number) + 1)
             else:
                 high = min(high, int(number) - 1)
-        return (low + high) // 2
+        return self._habit(low, high)
 
 
 async def example_texts(bundle: Bundle, rendering: Rendering) -> list[str]:
     """Scripted play as text: what a tokenizer learns from."""
     data = await scripted_data(
-        bundle, bundle.split("all"), rendering, episodes=200, good=0.5, rng=random.Random(0)
+        bundle, rendering, Players(halving=0.5, slips=0.5), episodes=200, rng=random.Random(0)
     )
     tokenizer = rendering.renderer.tokenizer
     return [tokenizer.decode(datum.model_input.to_ints()) for datum in data]
 
 
 async def scripted_data(
-    bundle: Bundle,
-    tasks: Sequence[Task],
-    rendering: Rendering,
-    *,
-    episodes: int,
-    good: float,
-    rng: random.Random,
+    bundle: Bundle, rendering: Rendering, players: Players, *, episodes: int, rng: random.Random
 ) -> list[tinker.Datum]:
-    """Datums of scripted episodes, for the loss `cross_entropy`.
-
-    Args:
-        good: The share of episodes that are played well; the others guess anywhere.
-    """
+    """Datums of scripted episodes of the training tasks, for the loss `cross_entropy`."""
     data: list[tinker.Datum] = []
+    tasks: Sequence[Task] = bundle.split("all")
     for _ in range(episodes):
         env = EpisodeEnv(
             environment=bundle.environment,
@@ -87,7 +120,7 @@ async def scripted_data(
             renderer=rendering,
             data=bundle.universe,
         )
-        policy = Guesser(rendering, rng, good=rng.random() < good)
+        policy = Guesser(rendering, rng, players.draw(rng), slips=players.slips)
         for datum in trajectory_to_data(await run_rollout(policy, env), 1.0):
             data.append(_imitated(datum))
         await asyncio.sleep(0)

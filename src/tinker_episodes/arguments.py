@@ -6,27 +6,28 @@ schema, in this order; the first reading that the schema takes is the value:
 | # | reading         | of the text                           | where                              |
 |---|-----------------|---------------------------------------|------------------------------------|
 | 1 | object, array   | JSON                                  | only where the schema says nothing |
-| 2 | null            | `null`                                | not where an enum or const decides |
+| 2 | null            | `null`                                | unless an enum or const lists it   |
 | 3 | string          | as written, then without outer space  | the second for an enum or const    |
 | 4 | boolean         | `true` `True` `false` `False`         |                                    |
 | 5 | null            | `None` `none` `nil`                   |                                    |
 | 6 | integer, number | JSON's, finite; `140.0` is 140        |                                    |
 | 7 | object, array   | JSON; inside it by these same rules   |                                    |
 
-So a nullable string takes `null` as null and `None` as text, and `19122` is a string wherever the
-schema takes one. In formats that carry JSON types the written value stands if the schema takes it;
-a string that the schema does not take is read like a text, at any depth, which undoes values that
-were encoded twice.
+So a nullable string takes `null` as null and `None` as text, an enum that lists `"null"` or
+`"none"` takes that word, `19122` is a string wherever the schema takes one, and where the schema
+says nothing `123` stays text. In formats that carry JSON types the written value stands if the
+schema takes it; a string that the schema does not take is read like a text, at any depth, which
+undoes values that were encoded twice. An integer of more digits than Python reads counts as the
+text of its digits. A `default` is the tool's own: nothing is filled in here.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError, best_match  # pyright: ignore[reportUnknownVariableType] - jsonschema leaves it untyped
@@ -34,17 +35,17 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from tinker_episodes.decoding import DEEPEST, NotJson, decoded
 from tinker_episodes.errors import ArgumentsError, DefinitionError
+from tinker_episodes.refusals import refusal, shown
 
 _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 _NULLS = frozenset({"null", "None", "none", "nil"})
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
 _CONSTRAINTS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if")
-_DEEPEST = 64
-"""Levels of nesting that are read; a deeper value is refused."""
-_SHOWN = 120
-"""Characters of a value that an error message repeats."""
+_ENCODED = 3
+"""How often one value may be encoded as a JSON text inside of a JSON text."""
 
 Schema = Mapping[str, Any]
 
@@ -101,19 +102,19 @@ class Arguments:
         return fitted
 
     def _by_name(self, written: Mapping[str, Any] | str) -> Mapping[str, Any]:
-        if isinstance(written, str):
-            decoded = _decoded(written)
-            if not isinstance(decoded, dict):
-                raise ArgumentsError(f"the arguments must be a JSON object, got {_shown(written)}")
-            return cast(dict[str, Any], decoded)
-        return written
+        if not isinstance(written, str):
+            return written
+        found = _container(written)
+        if not isinstance(found, dict):
+            raise ArgumentsError(f"the arguments must be a JSON object, got {shown(written)}")
+        return found
 
     def _argument(self, name: str, value: Any, *, typed: bool) -> Any:
         schema = self._schema_of(name)
         if schema is None:
             return value
         if typed or not isinstance(value, str):
-            return self._of_json(value, schema, _DEEPEST)
+            return self._of_json(value, schema, DEEPEST)
         return self._of_text(value, schema)
 
     def _schema_of(self, name: str) -> Schema | bool | None:
@@ -134,17 +135,24 @@ class Arguments:
 
     def _readings(self, text: str, schema: Schema | bool) -> Iterator[Any]:
         resolved = self._resolved(schema)
-        listed = "enum" in resolved or "const" in resolved
+        listed = list(self._listed(schema))
         bare = text.strip()
         if not any(key in resolved for key in _CONSTRAINTS):
-            yield from self._containers(text, schema)
-        elif bare == "null" and not listed:
+            yield from self._containers(text, schema, encoded=1)
+        elif bare == "null" and bare not in listed:
             yield None
         yield text
-        if listed:
+        if bare in listed:
             yield bare
         yield from _scalars(bare)
         yield from self._containers(text, schema)
+
+    def _listed(self, schema: Schema | bool) -> Iterator[Any]:
+        """What the enums and consts of the schema and of its unions list."""
+        for branch in self._branches(schema):
+            yield from branch.get("enum", ())
+            if "const" in branch:
+                yield branch["const"]
 
     def _nearest(self, text: str, schema: Schema | bool) -> Any:
         """What a text that does not fit was meant as, so that the error names the place inside."""
@@ -153,10 +161,12 @@ class Arguments:
             return next(self._containers(text, schema), text)
         return text
 
-    def _containers(self, text: str, schema: Schema | bool) -> Iterator[Any]:
-        decoded = _decoded(text)
-        if isinstance(decoded, dict | list):
-            yield self._of_json(decoded, schema, _DEEPEST)
+    def _containers(
+        self, text: str, schema: Schema | bool, *, encoded: int = _ENCODED
+    ) -> Iterator[Any]:
+        found = _container(text, encoded=encoded)
+        if found is not None:
+            yield self._of_json(found, schema, DEEPEST)
 
     # ------------------------------------------------------------ JSON values
 
@@ -185,8 +195,12 @@ class Arguments:
                 for name, item in cast(dict[str, Any], value).items()
             }
         if isinstance(value, list):
-            items = schema.get("items", True)
-            return [self._of_json(item, items, depth - 1) for item in cast(list[Any], value)]
+            first = schema.get("prefixItems", [])
+            rest = schema.get("items", True)
+            return [
+                self._of_json(item, first[at] if at < len(first) else rest, depth - 1)
+                for at, item in enumerate(cast(list[Any], value))
+            ]
         return value
 
     def _branches(self, schema: Schema | bool) -> Iterator[Schema]:
@@ -204,7 +218,7 @@ class Arguments:
         if isinstance(schema, bool):
             return {}
         seen = 0
-        while "$ref" in schema and seen < _DEEPEST:
+        while "$ref" in schema and seen < DEEPEST:
             schema = cast(Schema, self._references.lookup(schema["$ref"]).contents)
             seen += 1
         return schema
@@ -221,34 +235,7 @@ class Arguments:
             raise ArgumentsError("NaN and infinite numbers are not JSON; give a finite number")
         error = cast("ValidationError | None", best_match(self._root.iter_errors(fitted)))
         if error is not None:
-            self._refuse(error)
-
-    def _refuse(self, error: ValidationError) -> NoReturn:
-        known = ", ".join(self._schema.get("properties", {})) or "none"
-        path = ".".join(str(step) for step in error.absolute_path)
-        if error.validator == "required":
-            where = f" in {path!r}" if path else ""
-            needed = cast(list[str], error.validator_value)
-            missing = [name for name in needed if name not in cast(Any, error.instance)]
-            raise ArgumentsError(f"missing{where}: {', '.join(missing)}; the tool takes: {known}")
-        if error.validator == "additionalProperties" and not path:
-            unknown = [n for n in cast(Any, error.instance) if self._schema_of(n) is None]
-            raise ArgumentsError(
-                f"there is no argument {', '.join(map(_shown, unknown))}; the tool takes: {known}"
-            )
-        raise ArgumentsError(
-            f"argument {path!r} is {_shown(error.instance)}, "
-            f"which does not fit {_shown(_rules(error.schema))}"
-        )
-
-
-def _rules(schema: Any) -> Any:
-    """A schema without what it only tells the reader."""
-    told = ("title", "description", "default", "examples")
-    if not isinstance(schema, Mapping):
-        return schema
-    items = cast(Mapping[str, Any], schema).items()
-    return {key: value for key, value in items if key not in told}
+            raise ArgumentsError(refusal(error, self._schema))
 
 
 def _references_in(schema: Any) -> Iterator[str]:
@@ -294,16 +281,16 @@ def _number(bare: str) -> int | float | None:
     return None
 
 
-def _decoded(text: str) -> Any:
-    """The JSON value of a text, or None where it has none."""
-    try:
-        return json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
+def _container(text: str, *, encoded: int = _ENCODED) -> dict[str, Any] | list[Any] | None:
+    """The object or array that a text is, after up to `encoded` readings as JSON."""
+    value: Any = text
+    for _ in range(encoded):
+        if isinstance(value, str):
+            try:
+                value = decoded(value)
+            except NotJson:
+                return None
+    return cast("dict[str, Any] | list[Any]", value) if isinstance(value, dict | list) else None
 
 
 def _finite(value: Any) -> bool:
@@ -314,11 +301,3 @@ def _finite(value: Any) -> bool:
     if isinstance(value, list):
         return all(_finite(item) for item in cast(list[Any], value))
     return True
-
-
-def _shown(value: Any) -> str:
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=str)
-    except (ValueError, RecursionError):
-        text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -133,6 +133,18 @@ def export(config: Export) -> int:
     return export(config.path, config.to, config.index, superseded=config.superseded)
 
 
+def _explore_class() -> CommandClass:
+    from tinker_episodes.explorer.config import Explore
+
+    return Explore
+
+
+def _explore(config: Any) -> int:
+    from tinker_episodes.explorer.serve import run
+
+    return run(config)
+
+
 def _loopback_class() -> CommandClass:
     from tinker_episodes.loopback import LoopbackConfig
 
@@ -151,6 +163,7 @@ _COMMANDS: dict[str, tuple[Callable[[], CommandClass], Callable[[Any], int], str
     "steps": (lambda: Steps, steps, "path", "show a run step by step"),
     "show": (lambda: Show, show, "rollout", "show one rollout"),
     "export": (lambda: Export, export, "path", "write a run's rollouts as JSON lines"),
+    "explore": (_explore_class, _explore, "path", "show runs as a web page, while they train"),
     "loopback": (_loopback_class, _loopback, None, "serve the Tinker API with a tiny model here"),
 }
 """By name: the settings, what runs, the setting that may stand without its key, and one line of

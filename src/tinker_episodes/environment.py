@@ -55,8 +55,16 @@ class Environment:
     """
     tool_timeout_s: ClassVar[float] = 120.0
     """Seconds that one call may take; then the episode fails."""
+    result_limit: ClassVar[int] = 50_000
+    """Characters of one call's result that the model sees; a longer one is cut, and says so."""
+    recorded_result_limit: ClassVar[int] = 5_000_000
+    """Characters of one call's result that the record keeps, compressed."""
     scorer_timeout_s: ClassVar[float] = 120.0
     """Seconds that one scorer may take; then the episode fails."""
+    hook_timeout_s: ClassVar[float] = 120.0
+    """Seconds that `open`, `next_prompt` and `close` may take each; then the episode fails. After
+    `close` a score stands; that it took too long is logged.
+    """
 
     task: Task
     universe: Universe

@@ -12,22 +12,23 @@ States: new → open → closed | failed | abandoned. It knows no model, rendere
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
 from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
+from tinker_episodes.hooks import Hooks, all_of, message_of
 from tinker_episodes.message import Call, CallResult, Message
 from tinker_episodes.outcome import Counts, Cut, Outcome
-from tinker_episodes.outputs import ToolOutput
+from tinker_episodes.outputs import ToolOutput, shortened
+from tinker_episodes.refusals import quoted
 from tinker_episodes.scoring import Score, as_score, reward_scorer
 from tinker_episodes.task import Prompt, Task
 from tinker_episodes.tools import Tool
@@ -93,14 +94,18 @@ class Episode:
         self.opened_at: float | None = None
         self.closed_at: float | None = None
         self.outcome: Outcome | None = None
+        self.over = False
+        """Whether it has ended and its environment is released."""
         self._data = data or UniverseData()
         self._reward = reward_scorer(self._class.scorers, task, reward)
         self._environment: Environment | None = None
         self._prompt: OpenPrompt | None = None
         self._reply: Message | None = None
         self._unanswered: tuple[Call, ...] = ()
-        self._running: set[asyncio.Future[ToolOutput]] = set()
         self._calls = 0
+        self._hooks = Hooks()
+        self._ending: asyncio.Task[None] | None = None
+        self._when_over: list[Callable[[], object]] = []
 
     @property
     def environment(self) -> Environment:
@@ -121,16 +126,32 @@ class Episode:
         """Whether the environment has ended the episode."""
         return self._environment is not None and self._environment.ended
 
+    @property
+    def longest_end_s(self) -> float:
+        """Seconds that an end may take: what runs unwinds, a blocking tool is waited for, scorers
+        and `close` run, and each may take as long again to unwind.
+        """
+        limits = self._class.environment
+        scoring = 2 * len(self._scorers()) * limits.scorer_timeout_s
+        return 3 * limits.tool_timeout_s + scoring + 4 * limits.hook_timeout_s
+
     # ------------------------------------------------------------ life
 
-    async def open(self) -> OpenPrompt:
-        """Make the environment and give the first prompt."""
+    async def open(self, *, limit_s: float | None = None) -> OpenPrompt:
+        """Make the environment and give the first prompt.
+
+        Args:
+            limit_s: Seconds that the environment's `open` may take, where that is less than its
+                `hook_timeout_s`.
+        """
         self._need(State.NEW, "open")
         self.state = State.OPEN
         self.opened_at = time.time()
+        limit = self._class.environment.hook_timeout_s
+        limit = limit if limit_s is None else min(limit, limit_s)
         async with self._failing():
-            made = self._environment = await self._guard("the environment", self._make)
-            await self._guard("open", lambda: made.open(self.task))
+            made = self._environment = await self._hook("the environment", self._make)
+            await self._hooks.run("open", lambda: made.open(self.task), limit_s=limit)
             return await self._give(self.task.prompts[0])
 
     def record(self, message: Message) -> None:
@@ -163,7 +184,7 @@ class Episode:
         pairs = list(zip(ids, calls, strict=True))
         async with self._failing():
             if self.environment.parallel_calls:
-                results = await _all([self._run(id, call) for id, call in pairs[:allowed]])
+                results = await all_of([self._run(id, call) for id, call in pairs[:allowed]])
             else:
                 results = [(await self._run(id, call))() for id, call in pairs[:allowed]]
         for id, call in pairs[allowed:]:
@@ -177,7 +198,7 @@ class Episode:
         if reply is None:
             raise EpisodeClosed(f"episode {self.id} has no reply yet")
         async with self._failing():
-            prompt = await self._guard("next_prompt", lambda: self.environment.next_prompt(reply))
+            prompt = await self._hook("next_prompt", lambda: self.environment.next_prompt(reply))
             if not isinstance(prompt, Prompt | None):  # pyright: ignore[reportUnnecessaryIsInstance] - an author may give text
                 raise EpisodeFailed(f"next_prompt gave {prompt!r}: a Prompt or None would be right")
             return None if prompt is None else await self._give(prompt)
@@ -185,29 +206,41 @@ class Episode:
     async def close(self, cut: Cut | None = None) -> Outcome:
         """Score the state as it is, then release the environment.
 
+        Scoring goes on where its caller is cancelled: `settled` waits for it, and `abandon` stops
+        it.
+
         Args:
             cut: What ended the episode, if neither the model nor the task did.
         """
         self._need(State.OPEN, "close")
         self.state = State.CLOSED
-        try:
-            async with self._failing():
-                await self._settle_running()
-                scores = {name: await self._score(name) for name in self._scorers()}
-                changes = await self._guard("changes", self.environment.universe.changes)
-        except asyncio.CancelledError:
-            self.reason = "cancelled while it was scored"
-            await self._finish(State.ABANDONED)
-            raise
-        self.outcome = Outcome(scores, scores[self._reward].value, cut, self.counts, changes)
-        await self._finish(State.CLOSED)
+        await self._end(self._close(cut))
+        if self.outcome is None:
+            raise EpisodeClosed(f"episode {self.id} was abandoned while it was scored")
         return self.outcome
 
     async def abandon(self, reason: str) -> None:
-        """End the episode without a score. Does nothing where it has ended already."""
+        """End the episode without a score; where it has ended already, wait until it is over."""
         if self.state in (State.NEW, State.OPEN):
-            self.reason = reason
-            await self._finish(State.ABANDONED)
+            self.reason, self.state = reason, State.ABANDONED
+            await self._end(self._finish())
+        elif self._ending is not None and not self.over:
+            if self.state is State.CLOSED and self.outcome is None:
+                self.reason = reason
+                self._ending.cancel()
+            await self.settled()
+            if not self.over:  # it was cancelled before its first step
+                self.state = State.ABANDONED
+                await self._end(self._finish())
+
+    async def settled(self) -> None:
+        """Wait until an end that has begun is over."""
+        if self._ending is not None:
+            await asyncio.wait({self._ending})
+
+    def when_over(self, callback: Callable[[], object]) -> None:
+        """Call `callback` once, when the episode has ended and its environment is released."""
+        self._when_over.append(callback)
 
     # ------------------------------------------------------------ prompts
 
@@ -217,7 +250,7 @@ class Episode:
     async def _give(self, prompt: Prompt) -> OpenPrompt:
         system = prompt.system_prompt
         if system is None:
-            system = await self._guard("system_prompt", lambda: self.environment.system_prompt)
+            system = await self._hook("system_prompt", lambda: self.environment.system_prompt)
         names = self._class.tools if prompt.tools is None else prompt.tools
         unknown = [name for name in names if name not in self._class.tools]
         if unknown:
@@ -242,7 +275,7 @@ class Episode:
         tool = self.prompt.tools.get(call.name)
         if tool is None:
             offered = ", ".join(self.prompt.tools) or "none"
-            unknown = f"there is no tool {call.name[:80]!r}; there are: {offered}"
+            unknown = f"there is no tool {quoted(call.name)}; there are: {offered}"
             return partial(answer, ToolOutput(f"Error: {unknown}", error=True))
         try:
             arguments = self._class.arguments[tool.name].fit(call.arguments, typed=call.typed)
@@ -254,33 +287,23 @@ class Episode:
         """What a tool gives back; its `tool_errors` as an error that the model sees."""
         errors = self._class.tool_errors
         try:
-            return await self._guard(
+            return await self._hooks.run(
                 f"tool {tool.name!r}",
                 lambda: self._call(tool, arguments),
                 limit_s=self.environment.tool_timeout_s,
                 seen=errors,
             )
+        except (EpisodeFailed, EpisodeClosed):
+            raise  # also where an author's `tool_errors` are as wide as RuntimeError
         except errors as error:
-            return ToolOutput(f"Error: {_message(error)}", error=True)
+            return ToolOutput(f"Error: {message_of(error)}", error=True)
 
     async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
         running = tool.call(self.environment, arguments)
-        if tool.blocking:
-            # The thread outlives a cancelled await: scoring has to wait for it.
-            task = asyncio.ensure_future(running)
-            self._running.add(task)
-            task.add_done_callback(self._forget)
-            output = await asyncio.shield(task)
-        else:
-            output = await running
+        output = await (self._hooks.outlasting(running) if tool.blocking else running)
         if output.stop:
             self.environment.end()
         return output
-
-    def _forget(self, task: asyncio.Future[ToolOutput]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, since nobody may await it any more
 
     def _answer(
         self,
@@ -291,22 +314,16 @@ class Episode:
         *,
         ran: bool = True,
     ) -> CallResult:
-        result = CallResult(call_id, call.name, output.content, output.error)
+        seen = shortened(output.content, self.environment.result_limit)
+        result = CallResult(call_id, call.name, seen, output.error)
+        whole = None
+        if seen is not output.content:
+            whole = shortened(output.content, self.environment.recorded_result_limit)
         self.counts.messages += 1
         self.counts.tool_calls += ran
         self.counts.tool_errors += output.error
-        self.transcript.add(Answered(call, arguments, result))
+        self.transcript.add(Answered(call, arguments, result, whole))
         return result
-
-    async def _settle_running(self) -> None:
-        """Wait for blocking tools that a cut left running: a late thread must not change a scored
-        state.
-        """
-        if not self._running:
-            return
-        _, late = await asyncio.wait(self._running, timeout=self.environment.tool_timeout_s)
-        if late:
-            raise EpisodeFailed("a blocking tool was still running when its time was up")
 
     # ------------------------------------------------------------ scores
 
@@ -316,8 +333,8 @@ class Episode:
     async def _score(self, name: str) -> Score:
         method = getattr(self.environment, self._class.scorers[name])
         limit = self.environment.scorer_timeout_s
-        value = await self._guard(f"scorer {name!r}", method, limit_s=limit)
-        return await self._guard(f"scorer {name!r}", lambda: as_score(name, value))
+        value = await self._hooks.run(f"scorer {name!r}", method, limit_s=limit)
+        return await self._hook(f"scorer {name!r}", lambda: as_score(name, value))
 
     # ------------------------------------------------------------ ends
 
@@ -328,65 +345,59 @@ class Episode:
                 f"{action} needs {state}"
             )
 
-    async def _guard(
-        self,
-        where: str,
-        hook: Callable[[], T | Awaitable[T]],
-        *,
-        limit_s: float | None = None,
-        seen: tuple[type[Exception], ...] = (),
-    ) -> T:
-        """Run an author's hook.
-
-        Whatever it raises, but `seen` and cancellation, becomes `EpisodeFailed`.
-        """
-        timer = asyncio.timeout(limit_s)
-        try:
-            async with timer:
-                result = hook()
-                return cast(T, await result if inspect.isawaitable(result) else result)
-        except Exception as error:
-            if timer.expired():
-                raise EpisodeFailed(f"{where} took longer than {limit_s} s") from error
-            if isinstance(error, (EpisodeFailed, *seen)):
-                raise
-            raise EpisodeFailed(f"{where}: {_message(error)}") from error
+    async def _hook(self, where: str, hook: Callable[[], T | Awaitable[T]]) -> T:
+        return await self._hooks.run(where, hook, limit_s=self._class.environment.hook_timeout_s)
 
     @asynccontextmanager
     async def _failing(self) -> AsyncGenerator[None]:
-        """Whatever fails inside ends the episode."""
+        """Whatever fails inside ends the episode. The first end stands."""
         try:
             yield
         except EpisodeFailed as error:
-            self.reason = str(error)
-            await self._finish(State.FAILED)
-            raise EpisodeFailed(f"task {self.task.id!r}: {error}") from error.__cause__
+            if self.state is State.OPEN:
+                self.reason, self.state = str(error), State.FAILED
+                await self._end(self._finish())
+            raise self._failed(error) from error.__cause__
 
-    async def _finish(self, state: State) -> None:
-        self.state = state
-        self.closed_at = time.time()
-        environment = self._environment
-        if environment is None:
-            return
+    def _failed(self, error: EpisodeFailed) -> EpisodeFailed:
+        return EpisodeFailed(f"task {self.task.id!r}: {error}")
+
+    async def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        """End in a task of its own: who is cancelled while it waits takes nothing back."""
+        self._ending = asyncio.get_running_loop().create_task(ending)
+        await asyncio.shield(self._ending)
+
+    async def _close(self, cut: Cut | None) -> None:
         try:
-            await self._guard("close", environment.close, limit_s=environment.tool_timeout_s)
-        except EpisodeFailed as error:  # the score stands; what leaks is logged
+            await self._hooks.settle(self.environment.tool_timeout_s)
+            scores = {name: await self._score(name) for name in self._scorers()}
+            changes = await self._hook("changes", self.environment.universe.changes)
+        except EpisodeFailed as error:
+            self.reason, self.state = str(error), State.FAILED
+            await self._finish()
+            raise self._failed(error) from error.__cause__
+        except asyncio.CancelledError:
+            self.reason = self.reason or "cancelled while it was scored"
+            self.state = State.ABANDONED
+            await self._finish()
+            return
+        self.outcome = Outcome(scores, scores[self._reward].value, cut, self.counts, changes)
+        await self._finish()
+
+    async def _finish(self) -> None:
+        """Release the environment, once. A score stands, whatever `close` does."""
+        self.closed_at = time.time()
+        try:
+            if self._environment is not None:
+                await self._hooks.stop(self._environment.tool_timeout_s)
+                await self._hook("close", self._environment.close)
+        except (EpisodeFailed, EpisodeClosed) as error:  # what leaks is logged
             logger.warning("episode %s: %s", self.id, type(error.__cause__).__name__)
+        finally:
+            self.over = True
+            for callback in self._when_over:
+                callback()
 
 
 _NOT_RUN_LIMIT = ToolOutput("Not run: the limit of tool calls is reached.")
 _NOT_RUN_ENDED = ToolOutput("Not run: the episode has ended.")
-
-
-def _message(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-async def _all(runs: Sequence[Coroutine[Any, Any, Callable[[], CallResult]]]) -> list[CallResult]:
-    """Run at once and wait for all, also where one fails: none may go on in a closed episode."""
-    done = await asyncio.gather(*runs, return_exceptions=True)
-    results = [answer() for answer in done if not isinstance(answer, BaseException)]
-    failed = [result for result in done if isinstance(result, BaseException)]
-    if failed:
-        raise failed[0]
-    return results

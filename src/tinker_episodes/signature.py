@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator, create_model
 from pydantic.errors import PydanticUserError
 
 from tinker_episodes.errors import ArgumentsError, DefinitionError
@@ -32,13 +33,27 @@ def arguments_model(where: str, method: Callable[..., Any]) -> type[BaseModel]:
             )
         # An alias, since pydantic refuses or shadows some names: `_x`, `schema`, `copy`.
         field = Field(default=_default(parameter), alias=parameter.name)
-        fields[f"argument_{at}"] = (_described(hints[parameter.name]), field)
+        fields[f"argument_{at}"] = (_any_text(_described(hints[parameter.name])), field)
     try:
         return create_model(
             f"{method.__name__}_arguments", __config__=ConfigDict(extra="forbid"), **fields
         )
     except (PydanticUserError, TypeError, ValueError, NameError) as error:
         raise DefinitionError(f"{where}: its arguments give no schema: {error}") from error
+
+
+def given_types(method: Callable[..., Any]) -> set[type]:
+    """The types that a method's return annotation names, by themselves or inside of others."""
+    try:
+        hints = get_type_hints(method)
+    except Exception:  # noqa: BLE001 - names that only a type checker sees; a return says nothing then
+        return set()
+
+    def named(annotation: Any) -> set[type]:
+        own = {annotation} if isinstance(annotation, type) else set[type]()
+        return own.union(*(named(inner) for inner in get_args(annotation)))
+
+    return named(hints.get("return"))
 
 
 def _described(annotation: Any) -> Any:
@@ -48,6 +63,36 @@ def _described(annotation: Any) -> Any:
     base, *extras = get_args(annotation)
     marks = [Field(description=extra) if isinstance(extra, str) else extra for extra in extras]
     return Annotated[(base, *marks)]
+
+
+def _any_text(annotation: Any) -> Any:
+    """The annotation with every `str` taking lone surrogates too, which pydantic refuses: JSON
+    carries them, and what the model wrote is what the tool gets.
+    """
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation is str:
+        return Annotated[str, _ANY_TEXT]
+    if origin is Annotated and inner[0] is str:
+        return Annotated[(*inner, _ANY_TEXT)]
+    if origin is Annotated:
+        return Annotated[(_any_text(inner[0]), *inner[1:])]
+    if origin in (Union, UnionType):
+        return Union[tuple(_any_text(item) for item in inner)]  # noqa: UP007 - from a tuple
+    if origin is list or origin is dict:
+        return GenericAlias(origin, tuple(_any_text(item) for item in inner))
+    return annotation
+
+
+def _with_surrogates(value: Any, handler: Callable[[Any], Any]) -> Any:
+    """A text with lone surrogates is checked as if each were a question mark."""
+    if isinstance(value, str) and not value.isascii():
+        plain = value.encode("utf-8", "replace").decode("utf-8")
+        checked = handler(plain)
+        return value if checked == plain != value else checked
+    return handler(value)
+
+
+_ANY_TEXT = WrapValidator(_with_surrogates)
 
 
 def _default(parameter: inspect.Parameter) -> Any:

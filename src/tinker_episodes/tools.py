@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
 from tinker_episodes.errors import DefinitionError, EpisodeFailed
+from tinker_episodes.message import Image
 from tinker_episodes.outputs import ToolOutput, as_output
-from tinker_episodes.signature import arguments_model, keywords, schema_of
+from tinker_episodes.signature import arguments_model, given_types, keywords, schema_of
 
 if TYPE_CHECKING:
     from tinker_episodes.environment import Environment
@@ -53,6 +54,8 @@ class Tool:
     """Runs it with arguments that fit the schema."""
     blocking: bool = False
     """Whether it runs in a thread of its own, where it may outlive the await for it."""
+    images: bool = False
+    """Whether it says that it gives back images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class _Mark:
     description: str | None
     schema: Mapping[str, Any] | None
     blocking: bool
+    images: bool | None
 
 
 @overload
@@ -72,6 +76,7 @@ def tool(
     description: str | None = None,
     schema: Mapping[str, Any] | None = None,
     blocking: bool = False,
+    images: bool | None = None,
 ) -> Callable[[Method], Method]: ...
 def tool(
     method: Any = None,
@@ -80,21 +85,25 @@ def tool(
     description: str | None = None,
     schema: Mapping[str, Any] | None = None,
     blocking: bool = False,
+    images: bool | None = None,
 ) -> Any:
     """Mark a method of an environment as a tool. It may be async.
 
-    It returns text, JSON-able data, content parts (`Text`, `Image`), or the host's `ToolResult`.
+    It returns text, JSON-able data, content parts (`Text`, `Image`; a list may hold texts and PIL
+    images beside them), or the host's `ToolResult`.
 
     Args:
         name: What the model calls it; default: the method's name.
         description: What the model reads; default: the docstring.
         schema: A raw JSON Schema in place of the signature's; the method then takes the arguments
-        by keyword. blocking: It blocks (network, disk, a subprocess): it runs in a daemon thread of
-        its own.
+            by keyword.
+        blocking: It blocks (network, disk, a subprocess): it runs in a daemon thread of its own.
+        images: It gives back images, where its return annotation doesn't say so. The builder warns
+            if the model can't see them.
     """
 
     def mark(target: Method) -> Method:
-        setattr(target, _MARK, _Mark(name, description, schema, blocking))
+        setattr(target, _MARK, _Mark(name, description, schema, blocking, images))
         return target
 
     return mark if method is None else mark(method)
@@ -165,7 +174,14 @@ def _method_tool(
         schema=schema,
         call=call,
         blocking=mark.blocking,
+        images=_gives_images(method) if mark.images is None else mark.images,
     )
+
+
+def _gives_images(method: Callable[..., Any]) -> bool:
+    """Whether its return annotation names `Image`, or PIL's."""
+    types = given_types(method)
+    return Image in types or any(kind.__module__ == "PIL.Image" for kind in types)
 
 
 def _host_tool(host: HostTool, bind: Callable[[Environment], Any]) -> Tool:

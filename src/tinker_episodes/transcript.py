@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tinker_episodes.message import Call, CallResult, Content, Message, Part, Text, Thinking
+from tinker_episodes.message import (
+    Call,
+    CallResult,
+    Content,
+    Image,
+    Message,
+    Part,
+    Text,
+    Thinking,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,9 @@ class Answered:
     arguments: Mapping[str, Any] | None
     """As the tool got them; None where it did not run."""
     result: CallResult
+    """What the model saw."""
+    whole: Content | None = None
+    """What the tool gave, where the model saw less of it."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -59,6 +70,7 @@ class Answered:
             "arguments": None if self.arguments is None else dict(self.arguments),
             "content": content_to_json(self.result.content),
             "error": self.result.error,
+            **({} if self.whole is None else {"whole": content_to_json(self.whole)}),
         }
 
 
@@ -84,23 +96,33 @@ class Transcript:
     def add(self, entry: Entry) -> None:
         self.entries.append(entry)
 
+    def images(self) -> tuple[Image, ...]:
+        """The images that tools showed, each once."""
+        found: dict[str, Image] = {}
+        for entry in self.entries:
+            if isinstance(entry, Answered) and not isinstance(entry.result.content, str):
+                images = [part for part in entry.result.content if isinstance(part, Image)]
+                found.update((image.hash, image) for image in images)
+        return tuple(found.values())
+
     def to_json(self) -> list[dict[str, Any]]:
         """One object an entry, told apart by `kind`: prompt, reply, result, note."""
         return [entry.to_json() for entry in self.entries]
 
 
-def content_to_json(content: Content) -> str | list[dict[str, str]]:
-    """A content as JSON; images as base64."""
+def content_to_json(content: Content) -> str | list[dict[str, Any]]:
+    """A content as JSON; images by their hashes."""
     return content if isinstance(content, str) else [_part_to_json(part) for part in content]
 
 
-def _part_to_json(part: Part) -> dict[str, str]:
+def _part_to_json(part: Part) -> dict[str, Any]:
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     if isinstance(part, Thinking):
         return {"type": "thinking", "thinking": part.thinking}
-    data = base64.b64encode(part.data).decode("ascii")
-    return {"type": "image", "media_type": part.media_type, "data": data}
+    width, height = part.size or (None, None)
+    size = {"width": width, "height": height, "bytes": len(part.data)}
+    return {"type": "image", "media_type": part.media_type, "hash": part.hash, **size}
 
 
 def _call_to_json(call: Call) -> dict[str, Any]:

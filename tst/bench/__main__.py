@@ -19,7 +19,17 @@ from table import Row, show, verdict, write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tst/support
 
-BENCHES = ("retail", "orchestration", "concurrency", "imports", "memory", "index")
+BENCHES = (
+    "retail",
+    "orchestration",
+    "concurrency",
+    "imports",
+    "memory",
+    "loopback",
+    "index",
+    "arguments",
+    "steps",
+)
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
 
 

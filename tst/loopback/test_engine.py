@@ -6,7 +6,7 @@ import torch
 
 from tinker_episodes.loopback.engine import Engine
 from tinker_episodes.loopback.model import Shape, Transformer
-from tinker_episodes.loopback.prefixes import LONGEST_ADDITION, SHORTEST
+from tinker_episodes.loopback.prefixes import LONGEST_ADDITION, SHORTEST, Prefixes
 from tinker_episodes.loopback.sampling import Params, Sampled, SampleJob
 
 MODEL = Transformer(Shape(vocabulary=60, width=16, layers=2, heads=2)).requires_grad_(False)
@@ -48,7 +48,7 @@ def prompt_of(length: int, seed: int = 0) -> list[int]:
 
 
 def test_samples_that_join_at_any_token_are_right() -> None:
-    engine = Engine([b"x"] * 60)
+    engine = Engine([b"x"] * 60, Prefixes())
     prompts = [prompt_of(length) for length in (3, 40, 3, 700, 120, 9, 260, 1)]
     results: list[list[Sampled | Exception]] = [[] for _ in prompts]
     for place, prompt in enumerate(prompts):
@@ -65,12 +65,12 @@ def test_a_prompt_that_continues_a_sample_gets_what_a_fresh_one_gets(added: int)
     first: list[Sampled | Exception] = []
     continued: list[Sampled | Exception] = []
     fresh: list[Sampled | Exception] = []
-    engine = Engine([b"x"] * 60)
+    engine = Engine([b"x"] * 60, Prefixes())
     start = prompt_of(SHORTEST + 5)
     run(engine, [job(start, first)])
     follow = start + check(start, first[0]) + prompt_of(added, seed=1)
     run(engine, [job(follow, continued, max_tokens=20)])
-    run(Engine([b"x"] * 60), [job(follow, fresh, max_tokens=20)])
+    run(Engine([b"x"] * 60, Prefixes()), [job(follow, fresh, max_tokens=20)])
     assert check(follow, continued[0]) == check(follow, fresh[0])
 
 
@@ -83,7 +83,7 @@ def test_only_new_tokens_of_a_continued_prompt_are_read(monkeypatch: pytest.Monk
         return prefill(self, ids, lengths)
 
     monkeypatch.setattr(Transformer, "prefill", counted)
-    engine = Engine([b"x"] * 60)
+    engine = Engine([b"x"] * 60, Prefixes())
     results: list[Sampled | Exception] = []
     start = prompt_of(SHORTEST)
     run(engine, [job(start, results)])
@@ -101,12 +101,12 @@ def test_the_same_prompts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Transformer, "prefill", counted)
     results: list[Sampled | Exception] = []
-    run(Engine([b"x"] * 60), [job([1, 2, 3], results) for _ in range(16)])
+    run(Engine([b"x"] * 60, Prefixes()), [job([1, 2, 3], results) for _ in range(16)])
     assert (read, len(results)) == ([1], 16)
 
 
 def test_a_request_that_fails_leaves_the_others_alone() -> None:
-    engine = Engine([b"x"] * 60)
+    engine = Engine([b"x"] * 60, Prefixes())
     results: list[Sampled | Exception] = []
     broken = job([1], results)
     broken.weights = lambda: (_ for _ in ()).throw(OSError("no weights"))

@@ -98,7 +98,7 @@ def test_clip_thresholds_of_a_datum_go_before_those_of_the_request() -> None:
 
 
 def test_a_loss_that_is_not_here_is_refused_with_a_reason() -> None:
-    with pytest.raises(ApiError, match="objective is not published"):
+    with pytest.raises(ApiError, match="knows no published formula"):
         find_loss("stable_reinforce")
     with pytest.raises(ApiError, match="client"):
         find_loss("custom")

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tinker_episodes import loopback
@@ -74,6 +76,48 @@ def test_the_server_and_its_dummy_key_end_with_the_block(monkeypatch: pytest.Mon
     wait_until_gone(server)
     assert not answers(url)
     assert "TINKER_API_KEY" not in os.environ
+
+
+def test_the_server_stops_at_once_while_requests_run(tmp_path: Path) -> None:
+    """A sample of 30,000 tokens and the client that waits for it hold nothing up."""
+    config = {"port": 0, "width": 64, "layers": 2, "threads": 1}
+    command = [sys.executable, "-m", "tinker_episodes.loopback", json.dumps(config)]
+    pipe = subprocess.PIPE
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+    ) as process:
+        url = json.loads(process.stdout.readline())["url"]
+        http = httpx.Client(base_url=f"{url}/api/v1", timeout=60)
+
+        def post(endpoint: str, **body: object) -> dict[str, Any]:
+            return http.post(endpoint, json=body).raise_for_status().json()
+
+        session = post("create_session", tags=[], user_metadata=None, sdk_version="0")["session_id"]
+        fields = {"session_id": session, "sampling_session_seq_id": 0}
+        sampler = post("create_sampling_session", **fields, base_model=loopback.model_name())
+        chunk = {"type": "encoded_text", "tokens": [1]}
+        promised = post(
+            "asample",
+            **sampler | {"type": "sample"},
+            prompt={"chunks": [chunk]},
+            sampling_params={"max_tokens": 30_000, "stop": []},
+        )
+        waiting = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])))
+        body = json.dumps({"request_id": promised["request_id"]})
+        waiting.sendall(
+            f"POST /api/v1/retrieve_future HTTP/1.1\r\nHost: {url[7:]}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
+        )
+        http.get("healthz")  # by now the other request is being waited for
+        http.close()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        answer = waiting.makefile().read()
+        waiting.close()
+    assert process.returncode == -signal.SIGTERM and errors == b""
+    assert "200 OK" not in answer or "error" in answer
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_key_that_is_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:

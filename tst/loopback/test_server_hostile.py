@@ -276,9 +276,9 @@ def test_records_that_are_not_ours_are_passed_over(
 
 
 def test_unknown_endpoints_and_methods_are_named(local: LocalServer) -> None:
-    answer = local.client.get("/api/v1/billing/usage/events")
+    answer = local.client.get("/api/v1/nothing/here")
     assert answer.status_code == 404
-    assert answer.json()["detail"] == "the loopback server has no GET /api/v1/billing/usage/events"
+    assert answer.json()["detail"] == "the loopback server has no GET /api/v1/nothing/here"
     assert local.client.get("/api/v1/asample").status_code == 405
     assert local.client.get("/").status_code == 404
 

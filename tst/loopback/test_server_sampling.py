@@ -237,6 +237,26 @@ def test_prompts_of_many_lengths_are_sampled_together(sampler: tinker.SamplingCl
     assert batched == alone
 
 
+def test_saved_weights_are_sampled_by_their_path(
+    service: tinker.ServiceClient, training: tinker.TrainingClient
+) -> None:
+    datum = types.Datum(types.ModelInput.from_ints(PROMPT[:-1]), {"target_tokens": PROMPT[1:]})
+    training.forward_backward([datum], "cross_entropy")
+    training.optim_step(types.AdamParams(learning_rate=0.01)).result()
+    prompt = types.ModelInput.from_ints(PROMPT)
+    direct = training.save_weights_and_get_sampling_client().result()
+    expected = direct.compute_logprobs(prompt).result()
+    for path in (
+        training.save_weights_for_sampler("by-path").result().path,
+        training.save_state("by-path").result().path,
+    ):
+        for client in (
+            training.create_sampling_client(path).result(),
+            service.create_sampling_client(model_path=path).result(),
+        ):
+            assert client.compute_logprobs(prompt).result() == expected
+
+
 def test_a_snapshot_stays_and_an_inflight_sampler_moves_with_the_weights(
     training: tinker.TrainingClient,
 ) -> None:
@@ -295,3 +315,18 @@ def test_images_are_refused(sampler: tinker.SamplingClient) -> None:
     given = types.ModelInput(chunks=[image])
     with pytest.raises(tinker.BadRequestError, match="reads text alone"):
         sampler.sample(given, 1, types.SamplingParams(max_tokens=1)).result()
+
+
+def test_a_group_gets_the_same_samples_in_whatever_order_it_asks(server: str) -> None:
+    """The samples of a prompt depend on how often it was asked for, not on what came between."""
+    prompts = [[30 + i % 4] * 5 for i in range(12)]
+    groups: list[dict[int, set[tuple[int, ...]]]] = []
+    for order in (prompts, sorted(prompts), prompts[::-1]):
+        found: dict[int, set[tuple[int, ...]]] = {30 + i: set() for i in range(4)}
+        with tinker.ServiceClient(base_url=server) as service:
+            client = service.create_sampling_client(base_model=loopback.model_name()).result()
+            for prompt in order:
+                found[prompt[0]].add(tuple(tokens(sample(client, prompt))[0]))
+        groups.append(found)
+    assert all(len(samples) == 3 for samples in groups[0].values())
+    assert groups[0] == groups[1] == groups[2]

@@ -1,13 +1,19 @@
 """What stays and what goes: sessions, results, snapshots, saved weights."""
 
-from collections.abc import Callable
+import contextlib
+import resource
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from tinker_episodes.loopback.futures import FETCHED_TTL_S, UNFETCHED_TTL_S
+from tinker_episodes.loopback.prefixes import SHORTEST
 
 from .conftest import LocalServer
+from .test_server_hostile import pass_request
 
 
 def scratch_files(local: LocalServer) -> list[Path]:
@@ -37,6 +43,64 @@ def test_a_client_that_dies_leaves_nothing(local: LocalServer) -> None:
     answer = local.sample(sampler_id, 1, [1, 2, 3])
     assert answer.status_code == 410
     assert "sends nothing for 300 s" in answer.json()["detail"]
+
+
+def drain(local: LocalServer) -> None:
+    """Return when the worker has done what it has been given, and sampled a little."""
+    for _ in range(3):
+        done = threading.Event()
+        local.backend.worker.run(done.set)
+        assert done.wait(60)
+
+
+def test_no_model_cache_or_sample_outlives_the_last_session(local: LocalServer) -> None:
+    session = local.session()
+    samplers = [local.sampler(session), save_unnamed(local, local.model(session), 1)]
+    for sampler_id in samplers:
+        long = local.sample(sampler_id, 0, [5] * SHORTEST, max_tokens=2, stop=[]).json()
+        local.result(long["request_id"])
+        local.sample(sampler_id, 1, [5], max_tokens=30_000, stop=[])
+    drain(local)
+    backend = local.backend
+    assert (len(backend.prefixes), len(backend.models._models)) == (2, 1)
+    assert backend.worker._engine.busy
+    backend.end_session(session)
+    drain(local)
+    assert (len(backend.prefixes), len(backend.models._models)) == (0, 0)
+    assert not backend.worker._engine.busy
+
+
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """No file of this process can grow beyond some bytes, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_weights_that_find_no_room_are_an_error_and_leave_nothing(local: LocalServer) -> None:
+    model_id = local.model(local.session())
+    with no_room():
+        named = local.operate("save_weights", model_id, 1, path="x")
+        unnamed = local.operate("save_weights_for_sampler", model_id, 2, sampling_session_seq_id=1)
+        failed = [local.result(request_id).json() for request_id in (named, unnamed)]
+    assert all("the weights can't be saved" in one["error"] for one in failed)
+    assert scratch_files(local) == list(local.backend.store._folder.iterdir()) == []
+    saved = local.result(local.operate("save_weights", model_id, 3, path="x")).json()
+    assert saved["path"].endswith("/weights/x")
+
+
+def test_weights_that_are_spoilt_sample_an_error(local: LocalServer) -> None:
+    model_id = local.model(local.session())
+    weights = local.backend.sessions.run(model_id).trainer.model.embedding.weight
+    weights.data.fill_(float("nan"))
+    sampler_id = save_unnamed(local, model_id, 1)
+    request_id = local.sample(sampler_id, 0, [1], max_tokens=3).json()["request_id"]
+    failed = local.result(request_id).json()
+    assert "not finite any more" in failed["error"] and failed["category"] == "user"
 
 
 def test_a_heartbeat_keeps_a_session(local: LocalServer) -> None:
@@ -142,13 +206,21 @@ def test_a_ttl_that_is_too_short_is_refused(local: LocalServer) -> None:
 def test_saved_weights_outlive_the_server(local_server: Callable[..., LocalServer]) -> None:
     before = local_server()
     model_id = before.model(before.session())
-    request_id = before.operate("save_weights", model_id, 1, path="kept")
+    body = pass_request(model_id, 1).SerializeToString()
+    before.client.post("/api/v1/forward_backward", content=body)
+    before.operate("optim_step", model_id, 2, adam_params={"learning_rate": 0.1})
+    request_id = before.operate("save_weights", model_id, 3, path="kept")
     path = before.result(request_id).json()["path"]
     after = local_server()
     session = after.session()
     body = {"session_id": session, "model_seq_id": 0, "path": path, "optimizer": True}
     loaded = after.post("load_weights", **body).json()
     assert after.result(loaded["request_id"]).json()["model_id"] == f"{session}:train:0"
+    ours, theirs = (
+        one.backend.sessions.run(run_id).trainer.state(optimizer=True)
+        for one, run_id in ((before, model_id), (after, f"{session}:train:0"))
+    )
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
     assert after.client.get(f"/api/v1/training_runs/{model_id}").status_code == 200
 
 

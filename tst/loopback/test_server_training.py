@@ -1,13 +1,18 @@
 """Training through the real SDK, over HTTP."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tinker
 import torch
+import torch.nn.functional as F
 from tinker import types
 from transformers import PreTrainedTokenizerBase
 
 from tinker_episodes import loopback
+from tinker_episodes.loopback.model import Shape, Transformer
+from tinker_episodes.loopback.vocabulary import read_vocabulary
 
 TEXT = "the quick brown fox<|im_end|>"
 STEP = types.AdamParams(learning_rate=0.01, eps=1e-8)
@@ -156,6 +161,67 @@ def test_forward_backward_custom_equals_the_loss_that_it_rebuilds(
     assert norms[0] == pytest.approx(norms[1], rel=1e-5)
 
 
+def base_model() -> Transformer:
+    """The weights that the server starts a run from."""
+    vocabulary = read_vocabulary(Path(loopback.model_name()))
+    return Transformer(Shape(vocabulary.size, width=64, layers=2, heads=2))
+
+
+def plain_logprobs(model: Transformer, tokens: list[int]) -> torch.Tensor:
+    scores = F.log_softmax(model.logits(model(torch.tensor([tokens[:-1]])))[0], -1)
+    return scores.gather(1, torch.tensor(tokens[1:])[:, None])[:, 0]
+
+
+def test_a_custom_loss_over_several_data_trains_as_in_plain_torch(
+    training: tinker.TrainingClient, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """A preference loss, which no sum over data is: value, gradient and the step after it."""
+    texts = [tokenizer.encode(text) for text in (TEXT, "a text that is not wanted")]
+
+    def preference(logprobs: list[torch.Tensor]) -> torch.Tensor:
+        return -F.logsigmoid(0.1 * (logprobs[0].sum() - logprobs[1].sum()))
+
+    def custom(data: list[types.Datum], logprobs: list[torch.Tensor]):
+        loss = preference(logprobs)
+        return loss, {"preference": loss.item()}
+
+    model = base_model()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0
+    )
+    expected = preference([plain_logprobs(model, tokens) for tokens in texts])
+    expected.backward()
+    norm = torch.linalg.vector_norm(
+        torch.stack([weight.grad.norm() for weight in model.parameters()])
+    )
+    optimizer.step()
+
+    data = [datum(tokens) for tokens in texts]
+    result = training.forward_backward_custom(data, custom).result()
+    assert result.metrics["preference"] == pytest.approx(expected.item(), abs=1e-5)
+    metrics = training.optim_step(STEP).result().metrics
+    assert metrics["grad_norm:mean"] == pytest.approx(norm.item(), rel=1e-4)
+    after = logprobs_of(training.forward(data, "cross_entropy").result())
+    for ours, tokens in zip(after, texts, strict=True):
+        np.testing.assert_allclose(ours, plain_logprobs(model, tokens).detach(), atol=1e-3)
+
+
+def test_gspo_takes_the_thresholds_that_it_has_no_defaults_for(
+    training: tinker.TrainingClient, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    given = policy_datum(tokenizer.encode(TEXT))
+    mask = [1.0] * given.model_input.length
+    marked = types.Datum(given.model_input, {**given.loss_fn_inputs, "sequence_ratio_mask": mask})
+    without = training.forward_backward([marked], "gspo")
+    config = {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}
+    result = training.forward_backward([marked], "gspo", config).result()
+    with pytest.raises(tinker.RequestFailedError, match=r"gspo.*needs 'clip_high_threshold'"):
+        without.result()
+    (logprobs,) = logprobs_of(result)
+    ratio = min(np.exp((logprobs + 8.0).mean()), 1.2)
+    assert result.metrics["loss:sum"] == pytest.approx(-0.5 * ratio * len(logprobs), rel=1e-5)
+
+
 def test_several_targets_a_position_are_scored_and_trained(
     training: tinker.TrainingClient,
 ) -> None:
@@ -189,7 +255,7 @@ def test_an_operation_that_fails_lets_the_next_ones_go_on(
     bad = training.forward_backward(data, "stable_reinforce")
     worse = training.optim_step(types.AdamParams(learning_rate=-1.0))
     good = training.forward_backward(data, "cross_entropy")
-    with pytest.raises(tinker.RequestFailedError, match="its objective is not published"):
+    with pytest.raises(tinker.RequestFailedError, match="knows no published formula"):
         bad.result()
     with pytest.raises(tinker.RequestFailedError, match="learning_rate is -1"):
         worse.result()
@@ -258,5 +324,12 @@ def test_what_is_not_here_is_refused_in_a_sentence(
         training.save_weights_external("out").result()
     with pytest.raises(tinker.RequestFailedError, match="optimizer 'dimuon' is not here"):
         training.optim_step(types.DimuonParams(learning_rate=0.1)).result()
-    with pytest.raises(tinker.NotFoundError, match="has no GET /api/v1/audit"):
+    image = types.ModelInput(chunks=[types.ImageChunk(data=b"x", format="png", expected_tokens=1)])
+    seen = types.Datum(image, {"target_tokens": [1]})
+    with pytest.raises(tinker.RequestFailedError, match="datum 0 holds an image or audio"):
+        training.forward_backward([seen], "cross_entropy").result()
+    state = training.save_state("some").result().path
+    with pytest.raises(tinker.NotFoundError, match="no projects to copy weights between"):
+        tinker.RestClient(base_url=server).copy_weights(state, "other").result()
+    with pytest.raises(tinker.NotFoundError, match="it keeps no audit log"):
         tinker.AdminClient(base_url=server).get_audit_log().result()

@@ -17,6 +17,7 @@ from typing import Any
 
 import chz
 import pytest
+import tinker
 from support.training import GROUPS, SIZE, config
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.types import RLDataset
@@ -170,3 +171,42 @@ async def test_interleaved_bundles_train_together(server: str, log_path: Path) -
 def test_builder_gives_the_hosts_datasets(server: str, log_path: Path) -> None:
     dataset, test = asyncio.run(config(server, str(log_path)).dataset_builder())
     assert isinstance(dataset, RLDataset) and isinstance(test, RLDataset)
+
+
+async def test_the_same_seed_gives_the_same_run(server: str, tmp_path: Path) -> None:
+    """Two sessions of one server; in the second, rollouts of a step play one after another."""
+    runs: list[tuple[list[list[tuple[float, ...]]], list[float]]] = []
+    for at_once in (6, 1):
+        log_path = tmp_path / f"run-{at_once}"
+        data = {"max_concurrent_episodes": at_once}
+        await train.main(config(server, str(log_path), data=data, save_every=0))
+        logged = [row["optim/entropy"] for row in metrics(log_path) if "optim/entropy" in row]
+        runs.append(([summaries(log_path, step) for step in range(3)], logged))
+    index_writer(f"sqlite:///{tmp_path / 'episodes.db'}").close()
+    assert runs[0][0] == runs[1][0]
+    assert len(runs[0][1]) == 3 and runs[0][1] == pytest.approx(runs[1][1], rel=1e-6)
+
+
+def summaries(log_path: Path, step: int) -> list[tuple[float, ...]]:
+    """Each rollout's reward and the lengths of its samples, in no particular order."""
+    file = log_path / f"iteration_{step:06d}" / "train_rollout_summaries.jsonl"
+    rollouts = [json.loads(line) for line in file.read_text().splitlines()]
+    return sorted(
+        (one["total_reward"], *(turn["ac_len"] for turn in one["steps"])) for one in rollouts
+    )
+
+
+async def test_a_run_with_a_loss_that_is_not_here_ends_with_one_sentence(
+    server: str, log_path: Path
+) -> None:
+    """`stable_reinforce` is the default of asynchronous runs from 0.6 on.
+
+    It is refused where it would train: a strategy that tolerates failing rollouts would swallow a
+    refusal to sample, and end a run in which nothing was trained as a success.
+    """
+    mode: dict[str, Any] = {"loss_fn": "stable_reinforce"}
+    if "loss_fn" in chz.chz_fields(train.AsyncConfig):
+        mode = {"async_config": train.AsyncConfig(max_steps_off_policy=1, groups_per_batch=GROUPS)}
+    settings = config(server, str(log_path), rollout_error_tolerance=True, **mode)
+    with pytest.raises(tinker.RequestFailedError, match=r"no published formula.*loss_fn='ppo'"):
+        await train.main(settings)

@@ -138,3 +138,6 @@ COUNTING = Bundle(
     evals={"few": Eval(("t8", "t9"), held_out=True), "odd": Eval(("t1", "t3"))},
 )
 BREAKING = Bundle(name="breaking", environment=Broken, tasks=[Task.of("t0", "Count.")])
+LONGER = Bundle(
+    name="longer", environment=Counter, tasks=[Task("t", (Prompt("first"), Prompt("second")))]
+)

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.tokenizers import renderer_for
 from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.renderers.qwen3_5 import Qwen3_5Renderer
 from tinker_cookbook.rl import rollout_runner, types
 from tinker_cookbook.rl.metric_util import RLTestSetEvaluator
 from tinker_cookbook.rl.rollout_limits import RolloutLimits
@@ -22,7 +24,7 @@ HOSTS = ("tinker_cookbook", "tinker")
 
 def imported() -> Iterator[tuple[str, str]]:
     """Each name that the library imports from the host: module and name."""
-    for file in sorted((SOURCE / "cookbook").glob("*.py")):
+    for file in sorted((SOURCE / "cookbook").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in HOSTS:
                 for name in node.names:
@@ -37,16 +39,18 @@ def test_name_that_is_imported_is_there(module: str, name: str) -> None:
 def test_only_these_private_names_of_renderers_are_called() -> None:
     private = {
         node.attr
-        for file in (SOURCE / "cookbook").glob("*.py")
+        for file in (SOURCE / "cookbook").rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "renderer"
         and node.attr.startswith("_")
     }
-    expected = {"_get_generation_suffix", "_last_assistant_turn_start_index"}
-    assert private == {*expected, "_normalize_response_tokens"}
-    assert all(hasattr(Renderer, name) for name in private)
+    of_all = {"_get_generation_suffix", "_last_assistant_turn_start_index"}
+    assert private == {*of_all, "_postprocess_parsed_message", "_tml_tokenizer"}
+    assert all(hasattr(Renderer, name) for name in of_all)
+    assert hasattr(Qwen3_5Renderer, "_postprocess_parsed_message")
+    assert hasattr(renderer_for("tml_v0"), "_tml_tokenizer")
 
 
 def test_runner_reads_the_limits_that_an_env_advertises() -> None:

@@ -185,7 +185,7 @@ async def test_failed_group_drops_its_siblings_and_files_all_that_began(
 ) -> None:
     group = await group_of(tmp_path, group_size=3, max_concurrent_episodes=2)
     forever = asyncio.Event()
-    scripts = [[call("add"), forever.wait(), DONE], [call("crash")], []]
+    scripts = [[call("add"), forever.wait(), DONE], [call("crash")], [forever.wait(), DONE]]
     with pytest.raises(EpisodeFailed, match="a bug"):
         await play(group, rendering, scripts, strategy=FailFast())
     assert taken(tmp_path, 2) == 0 and Counter.opened == Counter.closed

@@ -12,7 +12,7 @@ from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.rollout_runner import run_rollout
 
 from tinker_episodes import EpisodeEnv, Prompt, Task
-from tinker_episodes.cookbook.prompts import extends
+from tinker_episodes.cookbook.extension import TOOL, USER, extends
 from tinker_episodes.cookbook.rendering import Rendering, rendering_of
 
 JSON_FORM = ("qwen3", "qwen3_disable_thinking", "qwen3_instruct")
@@ -76,7 +76,7 @@ def replies(name: str, thought: str) -> list[str]:
 @pytest.mark.parametrize("name", EXTENDS)
 def test_probe_finds_which_histories_extend(models: dict[str, str], name: str) -> None:
     renderer = rendering_for(models, name).renderer
-    assert (extends(renderer, "tool"), extends(renderer, "user")) == EXTENDS[name]
+    assert (extends(renderer, TOOL), extends(renderer, USER)) == EXTENDS[name]
 
 
 @pytest.mark.parametrize("name", EXTENDS)

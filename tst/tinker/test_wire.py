@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from support.scripted import JSON_END, xml_call
 from tinker_cookbook.renderers import Renderer
 
@@ -99,7 +97,6 @@ def test_text_that_is_no_integer_is_an_error_to_the_model(name: str, text: str) 
     "text",
     [
         "A block ends with </parameter> here.",
-        "x</tool_call>y",
         "<parameter=x>1</parameter>",
         "a\n</parameter>\n<parameter=v>\nb",
     ],
@@ -130,7 +127,15 @@ def test_broken_call_is_a_format_error_and_never_runs(name: str, text: str) -> N
 @pytest.mark.parametrize("name", JSON)
 @pytest.mark.parametrize(
     "body",
-    ['{"name": "f"}', '{"arguments": {}}', "[1]", "{no json", '{"name": "f", "arguments": [1]}'],
+    [
+        '{"name": "f"}',
+        '{"arguments": {}}',
+        "[1]",
+        "{no json",
+        '{"name": "<b>", "arguments": {}}',
+        '{"name": "f", "arguments": {"v": 1, "v": 2}}',
+        '{"name": "f", "arguments": {"v": NaN}}',
+    ],
 )
 def test_broken_json_call_is_a_format_error(name: str, body: str) -> None:
     reply = read(name, f"<tool_call>\n{body}\n</tool_call>{JSON_END}")
@@ -138,11 +143,20 @@ def test_broken_json_call_is_a_format_error(name: str, body: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*XML, *JSON])
-@pytest.mark.parametrize("digits", ["9" * 8_000, "[" * 100_000, '{"a":' * 50_000])
-def test_number_or_nesting_that_python_refuses_is_a_format_error(name: str, digits: str) -> None:
+@pytest.mark.parametrize("digits", ["[" * 100_000, '{"a":' * 50_000, "[" * 500 + "]" * 500])
+def test_nesting_that_is_not_read_is_a_format_error(name: str, digits: str) -> None:
     text = f'<tool_call>\n{{"name": "f", "arguments": {{"v": {digits}}}}}\n</tool_call>{JSON_END}'
     reply = read(name, text)
     assert reply.clean and not reply.message.calls and reply.message.malformed
+
+
+@pytest.mark.parametrize("name", [*XML, *JSON])
+def test_long_json_number_is_its_digits_or_an_error_to_the_model(name: str) -> None:
+    digits = "9" * 8_000
+    reply = read(name, f'<tool_call>{{"name": "f", "arguments": {{"v": {digits}}}}}</tool_call>')
+    assert fitted(reply, STRING) == digits
+    with pytest.raises(ArgumentsError, match=r"\(8002 characters\)"):
+        fitted(reply, {"type": "integer"})
 
 
 @pytest.mark.parametrize("name", XML)
@@ -171,31 +185,3 @@ def test_calls_are_written_back_into_history_as_they_were() -> None:
     rendered = renderer.render_message(reply.host, RenderContext(idx=2, is_last=False))
     tokens = [token for chunk in rendered.output for token in chunk.tokens]
     assert "<parameter=v>\nTrue\n</parameter>" in renderer.tokenizer.decode(tokens)
-
-
-PIECES = [
-    *("<tool_call>", "</tool_call>", "<function=f>", "</function>", "<parameter=v>"),
-    *("</parameter>", "<think>", "</think>", "\n", '{"name": "f", "arguments": {"v": ', "}}"),
-    *("9" * 50, "[[[[", "\\ud800", '"', "é漢🙂", "f", "1", JSON_END, "<|im_start|>"),
-]
-
-
-@pytest.mark.parametrize("name", [*XML, *JSON])
-@given(pieces=st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=25))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_nothing_that_a_model_writes_raises(name: str, pieces: list[str]) -> None:
-    text = "".join(pieces).encode("utf-8", "replace").decode()
-    reply = read(name, text)
-    for call in reply.message.calls:
-        tool = Arguments("f", {"type": "object", "properties": {"v": STRING}})
-        try:
-            tool.fit(call.arguments, typed=call.typed)
-        except ArgumentsError as error:
-            assert str(error)
-
-
-@given(tokens=st.lists(st.integers(0, 600), max_size=40))
-@settings(max_examples=300, deadline=None)
-def test_no_tokens_raise(tokens: list[int]) -> None:
-    for name in ("qwen3_instruct", "qwen3_5"):
-        read_reply(renderer_of(name), tokens)

@@ -47,7 +47,7 @@ def log_path(tmp_path: Path) -> Path:
 def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == main(["--help"]) == 0
     said = capsys.readouterr().out
-    assert all(name in said for name in ("check", "runs", "steps", "show", "loopback"))
+    assert all(name in said for name in ("check", "runs", "steps", "show", "explore", "loopback"))
 
 
 @pytest.mark.parametrize("command", ["check", "runs", "steps", "show", "loopback"])

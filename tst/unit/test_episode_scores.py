@@ -92,7 +92,7 @@ async def test_a_scorer_that_hangs_fails_the_episode() -> None:
     assert (episode.state, episode.environment.closes) == ("failed", 1)
 
 
-async def test_cancelling_the_scoring_abandons_the_episode() -> None:
+async def test_scoring_goes_on_where_its_caller_is_cancelled_until_it_is_abandoned() -> None:
     class Hanging(Env):
         def open(self, task: Task) -> None:
             self.scoring = asyncio.Event()
@@ -109,7 +109,9 @@ async def test_cancelling_the_scoring_abandons_the_episode() -> None:
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert (episode.state, episode.reason) == ("abandoned", "cancelled while it was scored")
+    assert (episode.state, episode.over) == ("closed", False)
+    await episode.abandon("nobody waits")
+    assert (episode.state, episode.reason) == ("abandoned", "nobody waits")
     assert (episode.outcome, episode.environment.closes) == (None, 1)
 
 

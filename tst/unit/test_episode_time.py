@@ -133,7 +133,9 @@ async def test_a_blocking_tool_that_outlives_its_time_fails_the_cut_episode(
     episode = await opened(environment)
     await _cut(episode, reached)
     environment.tool_timeout_s = 0.01
-    with pytest.raises(EpisodeFailed, match="a blocking tool was still running"):
+    with pytest.raises(
+        EpisodeFailed, match="a blocking tool was still running when its time was up"
+    ):
         await episode.close()
     assert (episode.state, episode.outcome) == ("failed", None)
 

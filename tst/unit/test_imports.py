@@ -135,6 +135,13 @@ def test_only_the_cookbook_adapter_imports_the_cookbook() -> None:
     assert _offenders(rest, "tinker_cookbook") == {}
 
 
+def test_the_explorer_reads_the_index_and_imports_nothing_that_trains() -> None:
+    names = {n for found in _imports_by_layer("explorer").values() for n in found}
+    own = {n for n in names if n.startswith("tinker_episodes.")}
+    known = ("explorer", "index", "errors", "guard")
+    assert {n for n in own if n.split(".")[1] not in known} == set()
+
+
 def test_only_loopback_imports_torch() -> None:
     others = _imports_by_layer("core", *(layer for layer in LAYERS if layer != "loopback"))
     assert _offenders(others, "torch", "transformers") == {}

@@ -14,6 +14,12 @@ from tinker_episodes.outputs import ToolOutput, as_output
 from tinker_episodes.universe import freeze
 
 
+def png() -> Image:
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (2, 3), "red").save(buffer, format="PNG")
+    return Image(buffer.getvalue(), "image/png")
+
+
 @dataclass
 class Result:
     """The shape of the cookbook's `ToolResult`."""
@@ -56,12 +62,12 @@ def test_a_part_is_kept_as_it_is() -> None:
 
 
 def test_parts_are_kept_as_they_are() -> None:
-    parts = [Text("a"), Image(b"\x89", "image/png"), Thinking("t")]
+    parts = [Text("a"), png(), Thinking("t")]
     assert as_output(parts) == ToolOutput(tuple(parts))
 
 
 @pytest.mark.parametrize(
-    "returned", [object(), {1, 2}, b"bytes", [Text("a"), "b"], {"a": Point(x=1)}]
+    "returned", [object(), {1, 2}, b"bytes", [Text("a"), 1], {"a": Point(x=1)}]
 )
 def test_what_is_not_json_able_is_a_type_error(returned: object) -> None:
     with pytest.raises(TypeError):
@@ -109,9 +115,22 @@ def test_a_host_result_of_several_messages_is_their_parts_in_order() -> None:
 
 
 def test_a_hosts_data_uri_is_an_image() -> None:
-    uri = "data:image/gif;base64," + base64.b64encode(b"GIF8").decode()
+    uri = "data:image/png;base64," + base64.b64encode(png().data).decode()
     result = Result([{"role": "tool", "content": [{"type": "image", "image": uri}]}])
-    assert as_output(result).content == (Image(b"GIF8", "image/gif"),)
+    assert as_output(result).content == (png(),)
+
+
+def test_texts_and_pictures_beside_parts_become_parts() -> None:
+    red = Pillow.new("RGB", (2, 3), "red")
+    assert as_output(["see ", red, Text("!")]).content == (Text("see "), png(), Text("!"))
+    assert as_output(red).content == (png(),)
+    assert as_output(["a", "b"]).content == '["a", "b"]'
+
+
+@pytest.mark.parametrize("data", [b"", b"<svg/>", b"\x89PNG\r\n"])
+def test_bytes_that_are_no_image_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="bytes as image/png, and they are no image that can be"):
+        as_output(Image(data, "image/png"))
 
 
 def test_a_hosts_pillow_image_is_a_png() -> None:

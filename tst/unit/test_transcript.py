@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import base64
+import hashlib
 import json
 from typing import Any
 
@@ -70,12 +70,26 @@ def test_a_note_is_its_text() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\xff\x89PNG"])
-def test_an_image_comes_back_from_its_base64(data: bytes) -> None:
+def test_an_image_stands_by_its_hash(data: bytes) -> None:
     content = (Text(ODD), Thinking("t"), Image(data, "image/png"))
     written = _json(Replied(Message("assistant", content)))["content"]
     assert written[:2] == [{"type": "text", "text": ODD}, {"type": "thinking", "thinking": "t"}]
-    assert written[2]["media_type"] == "image/png"
-    assert base64.b64decode(written[2]["data"]) == data
+    assert written[2] == {
+        "type": "image",
+        "media_type": "image/png",
+        "hash": hashlib.sha256(data).hexdigest(),
+        "width": None,
+        "height": None,
+        "bytes": len(data),
+    }
+
+
+def test_images_of_results_are_told_each_once() -> None:
+    transcript = Transcript()
+    red, blue = Image(b"red", "image/png"), Image(b"blue", "image/png")
+    for content in ("text", (red, Text("a"), blue), (Image(b"red", "image/png"),)):
+        transcript.add(Answered(Call("f", {}), {}, CallResult("call_1", "f", content)))
+    assert transcript.images() == (red, blue)
 
 
 def test_entries_stand_in_their_order() -> None:

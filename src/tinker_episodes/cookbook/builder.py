@@ -10,10 +10,12 @@ from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
 from tinker_cookbook.rl.types import RLDataset, RLDatasetBuilder
 
 from tinker_episodes.bundle import Bundle, find_bundle
+from tinker_episodes.cookbook.advice import advise
 from tinker_episodes.cookbook.dataset import EpisodeDataset
 from tinker_episodes.cookbook.group import GroupSettings
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.starts import RunRef
+from tinker_episodes.cookbook.wire import check_names
 from tinker_episodes.environment import read_environment
 from tinker_episodes.errors import ConfigError
 from tinker_episodes.index import Split
@@ -64,6 +66,8 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
     """The host's limits of one rollout. One that reaches a limit is scored as it was left."""
     parse_errors: ParseErrorPolicy | None = None
     """The host's policy for malformed replies; None: the first one ends the rollout."""
+    history_tokens: int | None = None
+    """How many tokens a prompt may have before its oldest exchanges are dropped; None: no bound."""
     reuse_log_path: bool = False
     """Begin even where the log path holds rollouts that this start does not go on from: of other
     bundles, or with no checkpoint. Its own then stand in their place; nothing is deleted."""
@@ -74,10 +78,10 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
             value = getattr(self, name)  # the fields named here
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
-        if self.max_concurrent_episodes is not None and self.max_concurrent_episodes < 1:
-            raise ConfigError(
-                f"max_concurrent_episodes must be at least 1, got {self.max_concurrent_episodes}"
-            )
+        for name in ("max_concurrent_episodes", "history_tokens"):
+            value = getattr(self, name)  # as above
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
         """The training dataset and the eval's, if there is a `test_split`.
@@ -91,7 +95,10 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
         train = _tasks(bundle, self.train_split, self.reward)
         test = None if self.test_split is None else _tasks(bundle, self.test_split, self.reward)
         _check_apart(self.train_split, train, self.test_split, test or ())
-        rendering_of(self.model_name, self.renderer_name)
+        rendering = rendering_of(self.model_name, self.renderer_name)
+        environment = read_environment(bundle.environment)
+        check_names(rendering.renderer, environment.tools.values())
+        await advise(rendering, self.renderer_name, environment, [*train, *(test or ())])
         index = self.index or default_url(self.log_path)
         await asyncio.to_thread(check_url, index)
         run = await asyncio.to_thread(
@@ -136,6 +143,7 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
             limits=self.limits,
             parse_errors=self.parse_errors,
             max_concurrent_episodes=self.max_concurrent_episodes,
+            history_tokens=self.history_tokens,
         )
 
 

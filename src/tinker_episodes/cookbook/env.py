@@ -7,6 +7,7 @@ outcome = await env.settle(await run_rollout(policy, env))
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 
 import tinker
@@ -20,16 +21,15 @@ from tinker_episodes.cookbook.ending import Ending
 from tinker_episodes.cookbook.limits import (
     Progress,
     advertised,
-    cut_of,
     ends_on_length,
     reached,
 )
 from tinker_episodes.cookbook.message_env import EpisodeMessageEnv
-from tinker_episodes.cookbook.prompts import Observations
+from tinker_episodes.cookbook.prompts import Observations, Rewrite
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import Slots
-from tinker_episodes.cookbook.wire import Reply, read_reply
-from tinker_episodes.environment import Environment
+from tinker_episodes.cookbook.wire import Reply, check_names, read_reply
+from tinker_episodes.environment import Environment, read_environment
 from tinker_episodes.episode import Episode, State
 from tinker_episodes.errors import EpisodeClosed
 from tinker_episodes.outcome import Cut, Outcome
@@ -60,6 +60,7 @@ class EpisodeEnv(types.Env):
         limits: RolloutLimits | None = None,
         parse_errors: ParseErrorPolicy | None = None,
         slots: Slots | None = None,
+        history_tokens: int | None = None,
     ) -> None:
         """
         Args:
@@ -68,12 +69,16 @@ class EpisodeEnv(types.Env):
             limits: The host's limits. A rollout that reaches one is scored as it was left.
             parse_errors: The host's policy for malformed replies.
             slots: The line that bounds how many episodes are open at once.
+            history_tokens: How many tokens an observation may have before its oldest exchanges are
+                dropped; None: no bound.
 
         Raises:
             DefinitionError: an environment class that can't work.
-            ConfigError: a reward that the task is not scored by.
+            ConfigError: a reward that the task is not scored by; a tool whose name the renderer
+                can't carry.
         """
         self._rendering = renderer if isinstance(renderer, Rendering) else Rendering(renderer)
+        check_names(self._rendering.renderer, read_environment(environment).tools.values())
         self._limits = limits or RolloutLimits()
         self.episode = Episode(environment, task, data=data, reward=reward)
         self.conversation = EpisodeMessageEnv(
@@ -81,15 +86,13 @@ class EpisodeEnv(types.Env):
         )
         if self._limits.max_tool_calls is not None:
             self.conversation.set_max_tool_calls(self._limits.max_tool_calls)
-        self.rollout_limits = advertised(self._limits)
-        """What the host's runner enforces where it is given no limits of its own."""
         self.example_id = task.id
         """What the host's stores name an example by."""
         self._parse_errors = parse_errors
         self.turns = Turns()
         self.ending = Ending(self)
         self._slots = slots or Slots(None)
-        self._observations = Observations(self._rendering)
+        self._observations = Observations(self._rendering, history_tokens=history_tokens)
 
     @property
     def paid(self) -> bool:
@@ -99,18 +102,34 @@ class EpisodeEnv(types.Env):
     @property
     def rewritten(self) -> int:
         """How often history was rendered anew: each time starts a new training datum."""
-        return self._observations.rewritten
+        return len(self._observations.rewrites)
+
+    @property
+    def rewrites(self) -> list[Rewrite]:
+        """Each time that history was rendered anew, and why."""
+        return self._observations.rewrites
+
+    def pieces(self, tokens: set[int]) -> dict[int, str]:
+        """The text of each token by itself."""
+        return self._rendering.pieces(tokens)
 
     # ------------------------------------------------------------ the host's interface
+
+    @property
+    def rollout_limits(self) -> RolloutLimits:
+        """What the host's runner enforces where it is given no limits of its own. It asks when the
+        rollout starts.
+        """
+        return advertised(self._limits, self._slots.longest_wait_s())
 
     async def initial_observation(
         self,
     ) -> tuple[tinker.ModelInput, StopCondition] | types.InitialObservationOverflow:
-        await self.ending.begin(self._slots)
-        async with self.ending.releasing():
+        await self.ending.begin(self._slots, hold_s=self._longest_hold_s())
+        async with self.ending.stepping():
             self._start_clock()
-            messages = await self.conversation.initial_observation()
-            observation = await self._observations.start(messages)
+            await self.conversation.initial_observation()
+            observation = await self._observations.start(self.conversation.history)
             self.turns.observation = observation
             cut = self._reached(observation)
             if cut is not None:
@@ -120,11 +139,13 @@ class EpisodeEnv(types.Env):
     async def step(
         self, action: types.Action, *, extra: types.ActionExtra | None = None
     ) -> types.StepResult:
-        if self.episode.state is not State.OPEN:
+        if self.episode.state is not State.OPEN and not self.ending.expired:
             raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
-        async with self.ending.releasing():
+        async with self.ending.stepping():
             self.turns.count += 1
             self.turns.sampled_tokens += len(action)
+            if self.ending.expired:
+                return self._logged(await self._late())
             reply = await self._rendering.run(
                 lambda renderer: read_reply(renderer, list(action)), size=len(action)
             )
@@ -135,8 +156,11 @@ class EpisodeEnv(types.Env):
         self, messages: list[Message]
     ) -> tuple[tinker.ModelInput, StopCondition]:
         """Put messages of the runner's hooks before the next turn."""
-        told = await self.conversation.add_messages(messages)
-        return await self._observations.anew(told), self._rendering.stop
+        if self.ending.expired:
+            return self.turns.observation, self._rendering.stop
+        await self.conversation.add_messages(messages)
+        history = self.conversation.history
+        return await self._observations.inject(history, len(messages)), self._rendering.stop
 
     def set_max_tool_calls(self, max_tool_calls: int) -> None:
         """Take the runner's limit; the tighter one wins."""
@@ -151,31 +175,40 @@ class EpisodeEnv(types.Env):
 
     async def _step(self, reply: Reply, action: list[int], *, length: bool) -> types.StepResult:
         if length:
-            return await self._truncated(reply)
+            return await self._truncated(reply, action)
         if not reply.clean:
             return await self._broken(reply)
         if self._out_of_time():
             self.episode.record(reply.message)
             return self._ended(await self.conversation.cut(Cut.ROLLOUT_TIMEOUT))
-        before = len(self.conversation.messages)
+        before = len(self.conversation.history.body)
         step = await self.conversation.play(reply.message, reply.host)
         if step.episode_done:
             return self._ended(step)
-        new = len(step.next_messages) - before - 1
-        if self.conversation.rewritten:
-            observation = await self._observations.anew(step.next_messages)
-        else:
-            observation = await self._observations.extend(step.next_messages, new, action)
+        history = self.conversation.history
+        new = len(history.body) - before - 1
+        changed = self.conversation.rewritten
+        observation = await self._observations.extend(history, new, action, changed=changed)
         return await self._next(observation, step)
 
-    async def _truncated(self, reply: Reply) -> types.StepResult:
+    async def _late(self) -> types.StepResult:
+        """A reply that came after the rollout's time: nothing of it runs, and the end is paid."""
+        await self.episode.settled()
+        if self.episode.outcome is None or self.paid:
+            raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
+        return self._ended(
+            self.conversation.pay(self.episode.outcome, types.StopReason.ROLLOUT_TIMEOUT)
+        )
+
+    async def _truncated(self, reply: Reply, action: list[int]) -> types.StepResult:
         """A reply that reached the token limit of its turn: nothing of it runs."""
         messages = await self.conversation.observe_truncated_response(reply.host)
         if ends_on_length(self._limits):
             step = await self.conversation.cut(Cut.LENGTH)
             return self._ended(step, {"max_tokens_reached": 1.0})
         going_on = MessageStepResult(reward=0.0, episode_done=False, next_messages=messages)
-        return await self._next(await self._observations.anew(messages), going_on)
+        shown = await self._observations.extend(self.conversation.history, 0, action)
+        return await self._next(shown, going_on)
 
     async def _broken(self, reply: Reply) -> types.StepResult:
         """A reply without its stop signal: where it ends is unknown, so the conversation can't go
@@ -230,7 +263,14 @@ class EpisodeEnv(types.Env):
     def _start_clock(self) -> None:
         seconds = self._limits.rollout_timeout_seconds
         if seconds is not None:
-            self.conversation.deadline = asyncio.get_running_loop().time() + seconds
+            deadline = asyncio.get_running_loop().time() + seconds
+            self.conversation.deadline = deadline
+            self.ending.end_at(deadline)
+
+    def _longest_hold_s(self) -> float:
+        """Seconds that the rollout may keep its slot: its time, and what the end may take."""
+        seconds = self._limits.rollout_timeout_seconds
+        return math.inf if seconds is None else seconds + self.episode.longest_end_s
 
     def _out_of_time(self) -> bool:
         deadline = self.conversation.deadline
@@ -242,10 +282,6 @@ class EpisodeEnv(types.Env):
         progress = Progress(self.turns.count, self.turns.sampled_tokens, observation.length)
         return reached(self._limits, progress)
 
-    async def close(self, stop_reason: str | None) -> None:
-        """Score an episode that ended without a step, by the stop reason of its trajectory."""
-        await self.episode.close(cut_of(stop_reason))
-
     async def settle(self, trajectory: types.Trajectory) -> Outcome:
         """How the rollout ended, for a caller that runs envs without a group builder.
 
@@ -256,4 +292,4 @@ class EpisodeEnv(types.Env):
         Raises:
             EpisodeFailed: it has no reward.
         """
-        return await self.ending.settle(trajectory.stop_reason)
+        return await self.ending.settle(trajectory)

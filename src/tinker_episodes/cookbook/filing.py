@@ -6,23 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import tinker
-from tinker_cookbook.rl.types import Trajectory, Transition
+from tinker_cookbook.rl.types import Transition
 
+from tinker_episodes.cookbook.chunks import flat, what_is_new
 from tinker_episodes.cookbook.env import EpisodeEnv
 from tinker_episodes.episode import Episode, State
-from tinker_episodes.index import Rollout, ScoreRecord, Status
+from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status
 from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
 
-def rollout_record(env: EpisodeEnv, place: int, trajectory: Trajectory | None) -> Rollout:
-    """The record of a rollout that is over.
-
-    Args:
-        trajectory: What the trainer got of it; None where it got nothing.
-    """
+def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
+    """The record of a rollout that is over. It has tokens where the trainer got a trajectory."""
     episode, outcome = env.episode, env.episode.outcome
     counts = episode.counts
+    trajectory = env.ending.trajectory
     turns = [] if trajectory is None else trajectory.transitions
     return Rollout(
         key=episode.id,
@@ -41,10 +39,12 @@ def rollout_record(env: EpisodeEnv, place: int, trajectory: Trajectory | None) -
         observation_tokens=env.turns.observation.length,
         opened_at=episode.opened_at,
         duration_s=_duration(episode),
+        images=_images(episode),
         transcript={
             "entries": episode.transcript.to_json(),
             "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
-            "turns": _turns(turns),
+            "turns": _turns(env, turns),
+            "pieces": env.pieces({token for turn in turns for token in turn.ac.tokens}),
         },
     )
 
@@ -53,6 +53,12 @@ def _status(episode: Episode, outcome: Outcome | None) -> Status:
     if outcome is not None:
         return Status.FINISHED if outcome.cut is None else Status.CUT
     return Status.FAILED if episode.state is State.FAILED else Status.ABANDONED
+
+
+def _images(episode: Episode) -> tuple[ImageRecord, ...]:
+    """The images that the transcript refers to."""
+    images = episode.transcript.images()
+    return tuple(ImageRecord(i.hash, i.media_type, i.data, *(i.size or ())) for i in images)
 
 
 def _scores(outcome: Outcome | None) -> tuple[ScoreRecord, ...]:
@@ -79,32 +85,34 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
-def _turns(transitions: Sequence[Transition]) -> list[dict[str, Any]]:
-    """Each turn's tokens: what is new in its observation, and what was sampled, with logprobs."""
+def _turns(env: EpisodeEnv, transitions: Sequence[Transition]) -> list[dict[str, Any]]:
+    """Each turn's tokens: what is new in its observation, and what was sampled, with logprobs; and
+    why history was rewritten, where it was.
+    """
+    rewrites = {rewrite.turn: rewrite for rewrite in env.rewrites}
     turns: list[dict[str, Any]] = []
-    shown: list[int] = []
-    for transition in transitions:
-        observation = _tokens(transition.ob)
-        extends = observation[: len(shown)] == shown
-        turns.append(
-            {
-                "extends": extends,
-                "observation": observation[len(shown) :] if extends else observation,
-                "sampled": list(transition.ac.tokens),
-                "logprobs": transition.ac.maybe_logprobs,
-                "reward": transition.reward,
-            }
-        )
-        shown = observation + list(transition.ac.tokens)
+    last: Sequence[tinker.ModelInputChunk] = ()
+    sampled: list[int] = []
+    for at, transition in enumerate(transitions):
+        now = transition.ob.chunks
+        new = what_is_new(last, sampled, now)
+        last, sampled = now, list(transition.ac.tokens)
+        turn: dict[str, Any] = {
+            "extends": new is not None,
+            "observation": _tokens(flat(now) if new is None else new),
+            "sampled": sampled,
+            "logprobs": transition.ac.maybe_logprobs,
+            "reward": transition.reward,
+        }
+        if at in rewrites:
+            turn["rewritten"] = {"cause": str(rewrites[at].cause), "dropped": rewrites[at].dropped}
+        turns.append(turn)
     return turns
 
 
-def _tokens(observation: tinker.ModelInput) -> list[int]:
-    """The tokens of an observation; a chunk that is no text, such as an image, as -1 a token."""
+def _tokens(found: Sequence[Any]) -> list[int]:
+    """Tokens; of a chunk that is no text, such as an image, -1 for each of its tokens."""
     tokens: list[int] = []
-    for chunk in observation.chunks:
-        if isinstance(chunk, tinker.EncodedTextChunk):
-            tokens.extend(chunk.tokens)
-        else:
-            tokens.extend([-1] * chunk.length)
+    for item in found:
+        tokens += [item] if isinstance(item, int) else [-1] * item.length
     return tokens

@@ -4,9 +4,9 @@ its rollouts begin.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ class GroupSettings:
     limits: RolloutLimits
     parse_errors: ParseErrorPolicy | None
     max_concurrent_episodes: int | None
+    history_tokens: int | None = None
 
 
 class EpisodeGroupBuilder(EnvGroupBuilder):
@@ -60,6 +61,7 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
         self._group: Group | None = None
         self._made: list[EpisodeEnv] = []
         self._filed: set[str] = set()
+        self._graded = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._settings, self._task, self._split, self._step)
@@ -88,29 +90,49 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
             EpisodeFailed: a rollout has no reward. It is filed; the group's rewards are not used.
             RunIndexError: the group could not be filed: its rewards don't leave.
         """
-        pairs = [(_own(env), t) for env, t in zip(env_group, trajectory_group, strict=True)]
-        for env, trajectory in pairs:
-            await env.ending.settle(trajectory.stop_reason)
-        await self._file(pairs)
-        return [(_unpaid(env), _metrics(env)) for env, _ in pairs]
+        envs = [_own(env) for env in env_group]
+        settled = await asyncio.gather(
+            *(env.ending.settle(t) for env, t in zip(envs, trajectory_group, strict=True)),
+            return_exceptions=True,
+        )
+        for outcome in settled:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        await self._file(envs, self._made)
+        self._graded = True
+        return [(_unpaid(env), _metrics(env)) for env in envs]
 
     async def cleanup(self) -> None:
-        """Drop what still plays, and file every rollout that began and is not filed yet."""
-        made, self._made = self._made, []
-        begun = [env for env in made if env.ending.started]
-        for env in begun:
-            await env.ending.drop("its group ended")
-        # A fault of the index stands in its writer, and the next batch raises it; the host asks
-        # that nothing is raised here, where it would hide why the group ended.
-        with contextlib.suppress(RunIndexError):
-            await self._file([(env, None) for env in begun], made)
-        self._group = None
-        self._filed.clear()
+        """Drop what still plays, and file every rollout that began and is not filed yet.
+
+        It comes to its end where it is cancelled meanwhile.
+
+        Raises:
+            RunIndexError: a whole group that the host did not have graded could not be filed.
+        """
+        await _to_the_end(self._clean_up())
 
     def logging_tags(self) -> list[str]:
         return [self._settings.bundle.name, *self.task.tags]
 
     # ------------------------------------------------------------ its parts
+
+    async def _clean_up(self) -> None:
+        made, self._made = self._made, []
+        begun = [env for env in made if env.ending.started]
+        await asyncio.gather(*(env.ending.drop("its group ended") for env in begun))
+        try:
+            await self._file(begun, made)
+        except RunIndexError:
+            # The host asks that nothing is raised here, where it would hide why a group ended; the
+            # next batch raises it. With `skip_grading_on_timeout` a group ends well ungraded: then
+            # this alone keeps its rewards from leaving.
+            if not self._graded and all(env.episode.outcome is not None for env in begun):
+                raise
+        finally:
+            self._group = None
+            self._graded = False
+            self._filed.clear()
 
     def _new_group(self) -> Group:
         run = self._settings.run
@@ -136,23 +158,34 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
             reward=s.reward or s.bundle.reward,
             limits=s.limits,
             parse_errors=s.parse_errors,
+            history_tokens=s.history_tokens,
             slots=slots_of(s.run.attempt.log_path, s.max_concurrent_episodes),
         )
 
-    async def _file(
-        self,
-        pairs: Sequence[tuple[EpisodeEnv, Trajectory | None]],
-        made: Sequence[EpisodeEnv] | None = None,
-    ) -> None:
-        places = {id(env): at for at, env in enumerate(self._made if made is None else made)}
+    async def _file(self, envs: Sequence[EpisodeEnv], made: Sequence[EpisodeEnv]) -> None:
+        places = {id(env): at for at, env in enumerate(made)}
         records = [
-            rollout_record(env, places[id(env)], trajectory)
-            for env, trajectory in pairs
+            rollout_record(env, places[id(env)])
+            for env in envs
             if env.episode.id not in self._filed
         ]
         if records and self._group is not None:
             await writer_of(self._settings.run).file(self._group, records)
             self._filed.update(record.key for record in records)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` to its end; a cancellation meanwhile is raised after it."""
+    task = asyncio.ensure_future(work)
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    task.result()
 
 
 def _own(env: Env) -> EpisodeEnv:

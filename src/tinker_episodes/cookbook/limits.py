@@ -60,12 +60,21 @@ def reached(limits: RolloutLimits, progress: Progress) -> Cut | None:
     return None
 
 
-def advertised(limits: RolloutLimits) -> RolloutLimits:
-    """What the host's runner is told: all but the rollout's time.
+def advertised(limits: RolloutLimits, wait_s: float) -> RolloutLimits:
+    """What the host's runner is told.
 
-    The runner's clock starts before an episode has its slot; the env's own starts after.
+    The env's own clock starts when the rollout has its slot, and scores at the end of its time; the
+    runner's starts before, and alone can end a sampling call that hangs. So the runner is told the
+    latest time at which the env's clock can run out, and a little more, so that the env's is first.
+
+    Args:
+        wait_s: The longest wait for the slot.
     """
-    told: RolloutLimits = chz.replace(limits, rollout_timeout_seconds=None)  # pyright: ignore[reportUnknownMemberType] - chz types its changes loosely
+    seconds = limits.rollout_timeout_seconds
+    if seconds is None:
+        return limits
+    latest = wait_s + seconds + min(seconds / 10, 1.0)
+    told: RolloutLimits = chz.replace(limits, rollout_timeout_seconds=latest)  # pyright: ignore[reportUnknownMemberType] - chz types its changes loosely
     return told
 
 

@@ -21,11 +21,22 @@ from tinker_cookbook.rl.types import (
     StopReason,
 )
 
+from tinker_episodes.cookbook.history import History
 from tinker_episodes.cookbook.limits import stop_of
-from tinker_episodes.cookbook.messages import encodable, from_host, result_to_host, specs_of
+from tinker_episodes.cookbook.messages import (
+    encodable,
+    from_host,
+    has_images,
+    result_to_host,
+    specs_of,
+)
+from tinker_episodes.cookbook.vision import sees_images
 from tinker_episodes.episode import Episode, OpenPrompt
 from tinker_episodes.message import Message
 from tinker_episodes.outcome import Cut, Outcome
+
+_TOLD = 5
+"""Faults of one reply that the model is told of."""
 
 
 class EpisodeMessageEnv(MessageEnv):
@@ -57,18 +68,18 @@ class EpisodeMessageEnv(MessageEnv):
         self._max_tool_calls: int | None = None
         self._calls_run = 0
         self._errors_in_a_row = 0
-        self._prefix: list[HostMessage] = []
-        self._body: list[HostMessage] = []
+        self.history = History()
+        """Everything that was said, as the host's renderers take it."""
 
     @property
     def messages(self) -> list[HostMessage]:
         """The conversation as the model is to see it."""
-        return [*self._prefix, *self._body]
+        return self.history.messages
 
     # ------------------------------------------------------------ the host's interface
 
     async def initial_observation(self) -> list[HostMessage]:
-        self._take(await self.episode.open())
+        self._take(await self.episode.open(limit_s=self._time_left()))
         return self.messages
 
     async def step(self, message: HostMessage) -> MessageStepResult:
@@ -76,13 +87,13 @@ class EpisodeMessageEnv(MessageEnv):
 
     async def observe_truncated_response(self, message: HostMessage) -> list[HostMessage]:
         self.episode.record(Message("assistant", from_host(message).content))
-        self._body.append(HostMessage(role="assistant", content=message["content"]))
+        self.history.body.append(HostMessage(role="assistant", content=message["content"]))
         return self.messages
 
     async def add_messages(self, messages: list[HostMessage]) -> list[HostMessage]:
         for message in messages:
             self.episode.tell(from_host(message).text)
-        self._body.extend(messages)
+        self.history.body.extend(messages)
         return self.messages
 
     def set_max_tool_calls(self, max_tool_calls: int) -> None:
@@ -105,13 +116,17 @@ class EpisodeMessageEnv(MessageEnv):
         """
         self.rewritten = False
         self.episode.record(reply)
-        self._body.append(host)
+        self.history.body.append(host)
         if reply.malformed and not reply.calls:
             return await self._format_error(reply)
         self._errors_in_a_row = 0
         if reply.calls:
             return await self._run_calls(reply)
-        prompt = await self.episode.next_prompt()
+        try:
+            async with asyncio.timeout_at(self.deadline):
+                prompt = await self.episode.next_prompt()
+        except TimeoutError:
+            return await self.cut(Cut.ROLLOUT_TIMEOUT)
         if prompt is None:
             return await self.end(None, StopReason.COMPLETED)
         self._take(prompt)
@@ -126,7 +141,12 @@ class EpisodeMessageEnv(MessageEnv):
             stop: The host's stop reason.
             extra: What the step's reward holds beside the score.
         """
-        outcome: Outcome = await self.episode.close(cut)
+        return self.pay(await self.episode.close(cut), stop, extra=extra, metrics=metrics)
+
+    def pay(
+        self, outcome: Outcome, stop: str, *, extra: float = 0.0, metrics: Metrics | None = None
+    ) -> MessageStepResult:
+        """The step that ends the episode. It holds the reward."""
         self.paid = True
         return MessageStepResult(
             reward=outcome.reward + extra,
@@ -138,6 +158,11 @@ class EpisodeMessageEnv(MessageEnv):
     async def cut(self, cut: Cut, *, extra: float = 0.0) -> MessageStepResult:
         """End the episode at a limit, with the reward of the state as it is."""
         return await self.end(cut, stop_of(cut), extra=extra)
+
+    def _time_left(self) -> float | None:
+        if self.deadline is None:
+            return None
+        return self.deadline - asyncio.get_running_loop().time()
 
     def _continued(self, reward: float = 0.0, metrics: Metrics | None = None) -> MessageStepResult:
         return MessageStepResult(
@@ -152,8 +177,10 @@ class EpisodeMessageEnv(MessageEnv):
         except TimeoutError:
             return await self.cut(Cut.ROLLOUT_TIMEOUT)
         self._calls_run += len(results)
+        given = any(has_images(result.content) for result in results)
+        images = given and await sees_images(self._renderer)
         for call, result in zip(reply.calls, results, strict=True):
-            self._body.append(result_to_host(result, call.id))
+            self.history.body.append(result_to_host(result, call.id, images=images))
         if self.episode.ended:
             return await self.end(None, StopReason.TOOL_STOPPED)
         if left is not None and len(results) > left:
@@ -180,15 +207,17 @@ class EpisodeMessageEnv(MessageEnv):
 
     def _tell(self, text: str) -> None:
         self.episode.tell(text)
-        self._body.append(HostMessage(role="user", content=encodable(text)))
+        self.history.body.append(HostMessage(role="user", content=encodable(text)))
 
     def _take(self, prompt: OpenPrompt) -> None:
         """Put a prompt at the end, and its own instructions in place of the last prompt's."""
         tools = specs_of(list(prompt.tools.values()))
         prefix = self._prefix_of(tools, encodable(prompt.system_prompt))
-        self.rewritten = bool(self._prefix) and prefix != self._prefix
-        self._prefix = prefix
-        self._body.append(HostMessage(role="user", content=encodable(prompt.text)))
+        history = self.history
+        self.rewritten = bool(history.prompts) and prefix != history.prefix
+        history.prefix, history.tools = prefix, bool(tools)
+        history.prompts.append(len(history.body))
+        history.body.append(HostMessage(role="user", content=encodable(prompt.text)))
 
     def _prefix_of(self, tools: Sequence[ToolSpec], system_prompt: str) -> list[HostMessage]:
         made = self._renderer.create_conversation_prefix_with_tools(list(tools), system_prompt)
@@ -196,7 +225,9 @@ class EpisodeMessageEnv(MessageEnv):
 
 
 def _details(reply: Message) -> str:
-    return "\n".join(item.error for item in reply.malformed)
+    told = [item.error for item in reply.malformed[:_TOLD]]
+    more = len(reply.malformed) - len(told)
+    return "\n".join([*told, f"and {more} more"] if more else told)
 
 
 def _parse_metrics(reply: Message) -> Metrics:

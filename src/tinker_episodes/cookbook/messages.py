@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from collections.abc import Sequence
 from typing import Any, cast
 
+from PIL import Image as pillow
 from tinker_cookbook.renderers import Message as HostMessage
 from tinker_cookbook.renderers import ToolCall as HostCall
 from tinker_cookbook.renderers import ToolSpec
-from tinker_cookbook.renderers.base import UnparsedToolCall
 
 from tinker_episodes.message import (
     Call,
@@ -25,6 +26,9 @@ from tinker_episodes.message import (
 )
 from tinker_episodes.tools import Tool
 
+_HOST_MODES = ("1", "L", "RGB", "CMYK", "YCbCr", "RGBA", "LA", "P")
+"""PIL's modes that JPEG takes, or that the host turns into RGB itself."""
+
 
 def from_host(message: HostMessage) -> Message:
     """The model's reply as the host parsed it, with its calls as JSON values."""
@@ -34,23 +38,17 @@ def from_host(message: HostMessage) -> Message:
     return Message("assistant", _content_from_host(message["content"]), calls, malformed)
 
 
-def with_calls(message: HostMessage, reply: Message) -> HostMessage:
-    """The host's message with the calls of `reply`: what its renderer writes into history."""
-    kept = {k: v for k, v in message.items() if k not in ("tool_calls", "unparsed_tool_calls")}
-    if reply.calls:
-        kept["tool_calls"] = [_call_to_host(call) for call in reply.calls]
-    if reply.malformed:
-        kept["unparsed_tool_calls"] = [
-            UnparsedToolCall(raw_text=item.text, error=item.error) for item in reply.malformed
-        ]
-    return cast(HostMessage, kept)
+def result_to_host(
+    result: CallResult, written_id: str | None, *, images: bool = False
+) -> HostMessage:
+    """A call's result. It answers to the id that the model wrote, where it wrote one.
 
-
-def result_to_host(result: CallResult, written_id: str | None) -> HostMessage:
-    """A call's result. It answers to the id that the model wrote, where it wrote one."""
+    Args:
+        images: Whether the model sees images; elsewhere words stand in their places.
+    """
     return HostMessage(
         role="tool",
-        content=cast(Any, content_to_host(result.content)),
+        content=cast(Any, content_to_host(result.content, images=images)),
         tool_call_id=written_id or result.call_id,
         name=result.name,
     )
@@ -63,9 +61,34 @@ def specs_of(tools: Sequence[Tool]) -> list[ToolSpec]:
     ]
 
 
-def content_to_host(content: Content) -> str | list[dict[str, Any]]:
-    """A content in the host's parts; images as `data:` URIs."""
-    return encodable(content) if isinstance(content, str) else [_part_to_host(p) for p in content]
+def content_to_host(content: Content, *, images: bool) -> str | list[dict[str, Any]]:
+    """A content in the host's parts if it shows images, as `data:` URIs; elsewhere one text, since
+    half of the host's renderers take no more.
+    """
+    if isinstance(content, str):
+        return encodable(content)
+    if images and has_images(content):
+        return [_part_to_host(part) for part in content]
+    return encodable("".join(_words_of(part) for part in content))
+
+
+def has_images(content: Content) -> bool:
+    """Whether a content holds images."""
+    return not isinstance(content, str) and any(isinstance(part, Image) for part in content)
+
+
+def placeholder(image: Image) -> str:
+    """What a model that sees no images is told of one."""
+    pixels = "" if image.size is None else f" {image.size[0]} x {image.size[1]} pixels,"
+    return (
+        f"[an image that is not shown here: {image.media_type},{pixels} {len(image.data):,} bytes]"
+    )
+
+
+def _words_of(part: Part) -> str:
+    if isinstance(part, Image):
+        return placeholder(part)
+    return part.text if isinstance(part, Text) else ""
 
 
 def encodable(text: str) -> str:
@@ -78,8 +101,19 @@ def _part_to_host(part: Part) -> dict[str, Any]:
         return {"type": "text", "text": encodable(part.text)}
     if isinstance(part, Thinking):
         return {"type": "thinking", "thinking": encodable(part.thinking)}
-    data = base64.b64encode(part.data).decode("ascii")
-    return {"type": "image", "image": f"data:{part.media_type};base64,{data}"}
+    data = base64.b64encode(_as_jpeg_takes(part)).decode("ascii")
+    # The host's reader tells the type from the bytes.
+    return {"type": "image", "image": f"data:image/any;base64,{data}"}
+
+
+def _as_jpeg_takes(image: Image) -> bytes:
+    """Its bytes; as RGB where the host could not make a JPEG of it, such as of 16-bit gray."""
+    with pillow.open(io.BytesIO(image.data)) as opened:
+        if opened.mode in _HOST_MODES:
+            return image.data
+        buffer = io.BytesIO()
+        opened.convert("RGB").save(buffer, format="PNG")
+    return buffer.getvalue()
 
 
 def _content_from_host(content: str | Sequence[Any]) -> Content:
@@ -103,10 +137,3 @@ def _call_from_host(call: HostCall) -> Call:
     if not isinstance(arguments, dict):
         return Call(call.function.name, text, id=call.id)
     return Call(call.function.name, cast(dict[str, Any], arguments), id=call.id)
-
-
-def _call_to_host(call: Call) -> HostCall:
-    whole = isinstance(call.arguments, str)
-    arguments = call.arguments if whole else json.dumps(dict(cast(Any, call.arguments)))
-    body = HostCall.FunctionBody(name=call.name, arguments=cast(str, arguments))
-    return HostCall(function=body, id=call.id)

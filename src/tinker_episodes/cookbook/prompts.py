@@ -1,180 +1,191 @@
 """What the model is shown next. Where a renderer's history extends, that is the last observation,
 the sampled tokens as they are, and the tokens of the new messages alone; elsewhere the conversation
-is rendered anew.
+is rendered anew, from remembered pieces.
 
-Whether it extends is found by a probe of the renderer, after a tool result and after a user message
-each: `has_extension_property` is only a claim. Why it matters: one datum a rollout instead of one a
-turn, and a step that costs the same at turn 200 as at turn 2 (huggingface/trl#5224, trl#6250;
-tinker-cookbook#938).
+Why it matters: one datum a rollout instead of one a turn, and a step that costs the same at turn
+200 as at turn 2 (huggingface/trl#5224, trl#6250; tinker-cookbook#938).
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from enum import StrEnum
 
 import tinker
-from tinker_cookbook.renderers import Message, RenderContext, Renderer, ToolCall, ToolSpec
+from tinker_cookbook.renderers import Message, Renderer
 
-from tinker_episodes.cookbook.rendering import Rendering, text_of
-from tinker_episodes.cookbook.wire import read_reply
+from tinker_episodes.cookbook.chunks import flat, joined
+from tinker_episodes.cookbook.extension import extension_of, following
+from tinker_episodes.cookbook.history import History, fewest
+from tinker_episodes.cookbook.pieces import Pieces
+from tinker_episodes.cookbook.rendering import LONG, Rendering
 
-Boundary = Literal["tool", "user"]
-Chunks = list[tinker.ModelInputChunk]
+_KEPT = 0.5
+"""Of the history window: what is filled again after exchanges were dropped. So history is rewritten
+once in half a window, and not in every step at its edge."""
+
+
+class Cause(StrEnum):
+    """Why history was rewritten."""
+
+    RENDERER = "renderer"
+    """The renderer itself writes what stood before in another way, such as without reasoning."""
+    INSTRUCTIONS = "instructions"
+    """A prompt has another system prompt or other tools."""
+    WINDOW = "window"
+    """The oldest exchanges were dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """One time that history was rewritten: a new training datum begins."""
+
+    turn: int
+    """The turn, from 0, whose observation it is."""
+    cause: Cause
+    dropped: int
+    """How many exchanges are left out of that observation."""
 
 
 class Observations:
     """The observations of one rollout."""
 
-    def __init__(self, rendering: Rendering) -> None:
+    def __init__(self, rendering: Rendering, *, history_tokens: int | None = None) -> None:
+        """
+        Args:
+            history_tokens: How many tokens an observation may have before its oldest exchanges are
+                dropped; None: no bound.
+        """
         self._rendering = rendering
+        self._window = history_tokens
+        self._pieces = Pieces()
         self._last = tinker.ModelInput.empty()
-        self.rewritten = 0
-        """How often history was rendered anew after the first observation."""
+        self._turn = 0
+        self._dropped = 0
+        self._reply = _Reply(self._last, [])
+        self.rewrites: list[Rewrite] = []
+        """Each time that history was rewritten after the first observation."""
 
-    async def start(self, messages: Sequence[Message]) -> tinker.ModelInput:
+    async def start(self, history: History) -> tinker.ModelInput:
         """The observation of a conversation that begins."""
-        self._last = await self._rendering.opening(list(messages))
+        self._last = await self._rendering.opening(history.messages)
         return self._last
 
-    async def anew(self, messages: Sequence[Message]) -> tinker.ModelInput:
-        """The observation of a conversation whose past changed: other instructions, a reply that
-        was cut.
-        """
-        self.rewritten += 1
-        return await self._render(list(messages))
-
     async def extend(
-        self, messages: Sequence[Message], new: int, action: Sequence[int]
+        self, history: History, new: int, action: Sequence[int], *, changed: bool = False
     ) -> tinker.ModelInput:
         """The observation after a reply.
 
         Args:
-            messages: The whole conversation, the reply and what followed it included.
+            history: Everything that was said, the reply and what followed it included.
             new: How many messages followed the reply.
-            action: The sampled tokens of the reply, its end included.
+            action: The sampled tokens of the reply, its end included unless it was cut.
+            changed: Whether the instructions are others than before.
         """
-        boundary: Boundary = "user" if messages[-new]["role"] == "user" else "tool"
-        size = sum(len(str(message["content"])) for message in messages[-new:])
+        self._turn += 1
+        if changed:
+            self._pieces = Pieces()  # deepseekv4_1 renders replies by whether there are tools
+        self._reply = _Reply(self._last, list(action), new, changed)
+        return await self._show(history)
 
-        def work(renderer: Renderer) -> Chunks | None:
-            if not extends(renderer, boundary):
-                return None
-            return tail_of(renderer, list(messages), new)
+    async def inject(self, history: History, new: int) -> tinker.ModelInput:
+        """The observation after messages were put before the next turn.
 
-        tail = await self._rendering.run(work, size=size)
-        if tail is None:
-            return await self.anew(messages)
-        sampled = tinker.EncodedTextChunk(tokens=list(action))
-        self._last = tinker.ModelInput(chunks=[*self._last.chunks, sampled, *tail])
-        return self._last
+        Args:
+            new: How many there are, at the end of the history.
+        """
+        if self._turn == 0:
+            return await self.start(history)
+        self._reply.new += new
+        self.rewrites = [rewrite for rewrite in self.rewrites if rewrite.turn != self._turn]
+        return await self._show(history)
 
-    async def _render(self, messages: list[Message]) -> tinker.ModelInput:
-        size = sum(len(str(message["content"])) for message in messages)
-        self._last = await self._rendering.run(
-            lambda renderer: renderer.build_generation_prompt(messages), size=size
-        )
-        return self._last
+    async def _show(self, history: History) -> tinker.ModelInput:
+        new = history.body[len(history.body) - self._reply.new :]
+        shown = None
+        if not self._reply.changed:
+            shown = await self._rendering.run(
+                lambda renderer: self._extended(renderer, history, new), size=_size(new)
+            )
+        if shown is None or not self._fits(shown):
+            shown = await self._rendering.run(
+                lambda renderer: self._anew(renderer, history, late=shown is not None), size=LONG
+            )
+        self._last = shown
+        return shown
 
+    def _extended(
+        self, renderer: Renderer, history: History, new: list[Message]
+    ) -> tinker.ModelInput | None:
+        """The last observation, what was sampled, and the tail; None where history is rewritten."""
+        found = extension_of(renderer, following(new), tools=history.tools)
+        if found is None:
+            return None
+        tail = found.tail(renderer, history.body[-len(new) - 1], new)
+        sampled = tinker.EncodedTextChunk(tokens=found.ended(self._reply.action))
+        return tinker.ModelInput(chunks=[*self._reply.shown.chunks, *joined([sampled, *tail])])
 
-def tail_of(renderer: Renderer, messages: list[Message], new: int) -> Chunks:
-    """The chunks of the last `new` messages and of the header that asks for a reply: the host's own
-    rendering of each.
-    """
-    last_user = max((i for i, m in enumerate(messages) if m["role"] == "user"), default=-1)
-    turn = renderer._last_assistant_turn_start_index(messages)  # pyright: ignore[reportPrivateUsage] - what build_generation_prompt calls
-    chunks: Chunks = []
-    for at in range(len(messages) - new, len(messages)):
-        context = RenderContext(
-            idx=at,
-            is_last=at == len(messages) - 1,
-            prev_message=messages[at - 1] if at else None,
-            next_message=messages[at + 1] if at + 1 < len(messages) else None,
-            last_user_index=last_user,
-            in_last_assistant_turn=at >= turn,
-        )
-        rendered = renderer.render_message(messages[at], context)
-        chunks += [rendered.header] if rendered.header is not None else []
-        chunks += rendered.output
-    end = RenderContext(
-        idx=len(messages),
-        is_last=True,
-        prev_message=messages[-1],
-        last_user_index=last_user,
-        in_last_assistant_turn=True,
-    )
-    suffix = renderer._get_generation_suffix("assistant", end)  # pyright: ignore[reportPrivateUsage] - as above
-    chunks.append(tinker.EncodedTextChunk(tokens=list(suffix)))
-    return [c for c in chunks if not isinstance(c, tinker.EncodedTextChunk) or c.tokens]
+    def _anew(self, renderer: Renderer, history: History, *, late: bool) -> tinker.ModelInput:
+        """The host's own rendering, without what the window leaves no room for.
 
+        Args:
+            late: Whether history would extend, but for the window.
+        """
+        before = self._dropped
+        shown = self._pieces.whole(renderer, history.without(before))
+        if not self._fits(shown):
+            self._dropped = self._least(renderer, history)
+            shown = self._pieces.whole(renderer, history.without(self._dropped))
+        if flat(shown.chunks)[: len(past := self._reply.flat())] != past:
+            cause = Cause.INSTRUCTIONS if self._reply.changed else Cause.RENDERER
+            cause = Cause.WINDOW if late or self._dropped > before else cause
+            self.rewrites.append(Rewrite(self._turn, cause, self._dropped))
+        return shown
 
-# ---------------------------------------------------------------- the probe
+    def _least(self, renderer: Renderer, history: History) -> int:
+        """How many exchanges to drop, so that half of the window is filled, or it all, or as few
+        tokens as can be.
+        """
 
-_found: weakref.WeakKeyDictionary[Renderer, dict[Boundary, bool]] = weakref.WeakKeyDictionary()
+        def within(tokens: float) -> int | None:
+            return fewest(
+                lambda n: self._pieces.whole(renderer, history.without(n)).length <= tokens,
+                self._dropped,
+                history.exchanges(),
+            )
 
+        assert self._window is not None
+        half = within(self._window * _KEPT)
+        some = within(self._window) if half is None else half
+        return history.exchanges() if some is None else some
 
-def extends(renderer: Renderer, boundary: Boundary) -> bool:
-    """Whether the renderer's own history is the last observation, the sampled reply and a tail that
-    stands alone.
-    """
-    known = _found.setdefault(renderer, {})
-    if boundary not in known:
-        known[boundary] = _probe(renderer, boundary)
-    return known[boundary]
-
-
-def _probe(renderer: Renderer, boundary: Boundary) -> bool:
-    # A renderer may keep a plain reply and rewrite one that reasons. Where its models don't reason,
-    # plain ones count.
-    reasons = not (renderer.disables_thinking or renderer.has_extension_property)
-    before = [
-        *renderer.create_conversation_prefix_with_tools([_SPEC], "Probe."),
-        Message(role="user", content="first"),
-    ]
-    after = [*before, _reply(boundary, reasons=reasons), _FOLLOWS[boundary]]
-    try:
-        shown = _tokens(renderer.build_generation_prompt(before).chunks)
-        whole = _tokens(renderer.build_generation_prompt(after).chunks)
-        tail = _tokens(tail_of(renderer, after, 1))
-    except Exception:  # noqa: BLE001 - a renderer that can't render the probe is rendered anew each time
-        return False
-    middle = whole[len(shown) : len(whole) - len(tail)]
-    return whole == shown + middle + tail and _is_whole(renderer, middle, boundary, reasons=reasons)
+    def _fits(self, shown: tinker.ModelInput) -> bool:
+        return self._window is None or shown.length <= self._window
 
 
-def _is_whole(renderer: Renderer, tokens: list[int], boundary: Boundary, *, reasons: bool) -> bool:
-    """Whether the tokens between prompt and tail are the reply: end, text, call and reasoning."""
-    read = read_reply(renderer, tokens)
-    calls = 1 if boundary == "tool" else 0
-    kept = "a thought" in text_of(renderer, tokens) or not reasons
-    return (
-        read.clean and kept and "a reply" in read.message.text and len(read.message.calls) == calls
-    )
+@dataclass(slots=True)
+class _Reply:
+    """The last reply, as it was sampled."""
+
+    shown: tinker.ModelInput
+    """The observation that it answers."""
+    action: list[int]
+    new: int = 0
+    """How many messages followed it."""
+    changed: bool = False
+
+    def flat(self) -> list[object]:
+        return [*flat(self.shown.chunks), *self.action]
 
 
-_SPEC = ToolSpec(
-    name="probe",
-    description="A probe.",
-    parameters={"type": "object", "properties": {"value": {"type": "string"}}},
-)
-_CALL_ID = "functions.probe:0"
-_FOLLOWS: dict[Boundary, Message] = {
-    "user": Message(role="user", content="second"),
-    "tool": Message(role="tool", content="second", tool_call_id=_CALL_ID, name="probe"),
-}
-
-
-def _reply(boundary: Boundary, *, reasons: bool) -> Message:
-    content: Any = [{"type": "text", "text": "a reply"}]
-    if reasons:
-        content.insert(0, {"type": "thinking", "thinking": "a thought"})
-    message = Message(role="assistant", content=content)
-    if boundary == "tool":
-        body = ToolCall.FunctionBody(name="probe", arguments='{"value": "x"}')
-        message["tool_calls"] = [ToolCall(function=body, id=_CALL_ID)]
-    return message
-
-
-def _tokens(chunks: Sequence[Any]) -> list[int]:
-    return [token for chunk in chunks for token in chunk.tokens]
+def _size(messages: Sequence[Message]) -> int:
+    """Roughly how many characters they hold; a picture counts as long."""
+    size = 0
+    for message in messages:
+        content = message["content"]
+        if isinstance(content, str):
+            size += len(content)
+        else:
+            size += sum(len(p["text"]) if p["type"] == "text" else LONG for p in content)
+    return size

@@ -22,6 +22,7 @@ from tinker_cookbook.exceptions import RendererError
 from tinker_cookbook.renderers import Message, Renderer, ToolSpec, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+from tinker_episodes.cookbook.vision import load_later
 from tinker_episodes.errors import ConfigError
 
 T = TypeVar("T")
@@ -43,9 +44,19 @@ _PROBE = ToolSpec(name="probe", description="", parameters={"type": "object", "p
 
 
 def text_of(renderer: Renderer, tokens: list[int]) -> str:
-    """The text of tokens, special ones included."""
+    """The text of tokens, special ones included, ids beyond the vocabulary left out."""
     tokenizer: Any = renderer.tokenizer  # transformers leaves `decode` partly untyped
-    return str(tokenizer.decode(tokens))
+    try:
+        return str(tokenizer.decode(tokens))
+    except (ValueError, OverflowError):  # tml's refuses such ids, where others pass over them
+        return "".join(_one(tokenizer, token) for token in tokens)
+
+
+def _one(tokenizer: Any, token: int) -> str:
+    try:
+        return str(tokenizer.decode([token]))
+    except (ValueError, OverflowError):
+        return ""
 
 
 class Rendering:
@@ -58,6 +69,7 @@ class Rendering:
         with self._lock:
             self.stop: StopCondition = renderer.get_stop_sequences()
         self._openings: dict[str, tinker.ModelInput] = {}
+        self._pieces: dict[int, str] = {}
 
     async def run(self, work: Callable[[Renderer], T], *, size: int) -> T:
         """Run `work` with the renderer.
@@ -82,6 +94,14 @@ class Rendering:
             while len(self._openings) > _OPENINGS:
                 self._openings.pop(next(iter(self._openings)), None)
         return known
+
+    def pieces(self, tokens: set[int]) -> dict[int, str]:
+        """The text of each token by itself. A vocabulary is small: what was asked for is kept."""
+        unknown = tokens - self._pieces.keys()
+        if unknown:
+            with self._lock:
+                self._pieces.update({one: text_of(self.renderer, [one]) for one in unknown})
+        return {token: self._pieces[token] for token in tokens}
 
     def _locked(self, work: Callable[[Renderer], T]) -> T:
         with self._lock:
@@ -116,4 +136,5 @@ def _made(model_name: str, renderer_name: str) -> Rendering:
         raise ConfigError(f"there is no renderer {renderer_name!r}; {_ADVICE}") from error
     except NotImplementedError:
         raise ConfigError(f"the renderer {renderer_name!r} has no tools; {_ADVICE}") from None
+    load_later(renderer, model_name)
     return Rendering(renderer)

@@ -7,6 +7,7 @@ loops.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -30,16 +31,22 @@ class Slots:
         if count is not None and count < 1:
             raise ValueError(f"there must be at least 1 slot, got {count}")
         self._lock = threading.Lock()
+        self._count = count
         self._free = count
+        self._hold_s = 0.0
         self._waiting: deque[_Waiter] = deque()
         self.taken = 0
 
-    async def take(self) -> Slot:
+    async def take(self, hold_s: float = math.inf) -> Slot:
         """Wait for a slot.
 
         A cancelled wait leaves the line, and passes on a slot that it got meanwhile.
+
+        Args:
+            hold_s: Seconds that it is kept at most.
         """
         with self._lock:
+            self._hold_s = max(self._hold_s, hold_s)
             if self._free is None or self._free > 0:
                 self._free = None if self._free is None else self._free - 1
                 self.taken += 1
@@ -53,6 +60,15 @@ class Slots:
             self._leave(waiter)
             raise
         return Slot(self)
+
+    def longest_wait_s(self) -> float:
+        """Seconds after which one who comes now has a slot, whatever those do who came before: in
+        the longest time that one is kept, each slot changes hands at least once.
+        """
+        with self._lock:
+            if self._count is None or self._free:
+                return 0.0
+            return (len(self._waiting) // self._count + 1) * self._hold_s
 
     def _leave(self, waiter: _Waiter) -> None:
         with self._lock:

@@ -13,14 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount
 
+from tinker_episodes.guard import Guard
 from tinker_episodes.loopback.api.checkpoints import CheckpointApi
+from tinker_episodes.loopback.api.refused import refused_routes
 from tinker_episodes.loopback.api.sampling import SamplingApi
 from tinker_episodes.loopback.api.service import ServiceApi
 from tinker_episodes.loopback.api.training import TrainingApi
 from tinker_episodes.loopback.backend import Backend, Clock, make_backend
 from tinker_episodes.loopback.config import LoopbackConfig
 from tinker_episodes.loopback.errors import ApiError
-from tinker_episodes.loopback.guard import Guard
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def create_app(config: LoopbackConfig, *, now: Clock = time.time) -> Starlette:
 
     # Routes are tried in order: what is called most comes first.
     apis = (SamplingApi(backend), TrainingApi(backend), ServiceApi(backend), CheckpointApi(backend))
-    routes = [route for api in apis for route in api.routes()]
+    routes = [route for api in apis for route in api.routes()] + refused_routes()
     app = Starlette(
         routes=[Mount("/api/v1", routes=routes)],
         middleware=[Middleware(Guard)],

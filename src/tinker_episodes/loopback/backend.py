@@ -15,6 +15,7 @@ from tinker_episodes.loopback.engine import Engine
 from tinker_episodes.loopback.errors import ApiError, LoopbackError, not_found
 from tinker_episodes.loopback.futures import Future, Futures, Reply
 from tinker_episodes.loopback.model import Shape, Transformer
+from tinker_episodes.loopback.prefixes import Prefixes
 from tinker_episodes.loopback.replies import failure
 from tinker_episodes.loopback.samplers import BASE, ModelCache, Sampler, Weights
 from tinker_episodes.loopback.sessions import Session, Sessions
@@ -40,6 +41,7 @@ class Backend:
     store: WeightStore
     snapshots: Snapshots
     models: ModelCache
+    prefixes: Prefixes
     worker: Worker
 
     def check_base_model(self, name: str | None) -> None:
@@ -91,6 +93,9 @@ class Backend:
             run.trainer = None
             for key in run.snapshots:
                 self.drop_snapshot(key)
+        if not len(self.sessions):
+            self.worker.run(self.models.clear)
+            self.worker.run(self.prefixes.clear)
 
     def drop_snapshot(self, key: str) -> None:
         """Forget weights that no sampler is to use any more."""
@@ -117,6 +122,7 @@ def make_backend(
     scratch = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="loopback-")))
     root = Path(config.root).expanduser() if config.root else scratch / "weights"
     (scratch / "snapshots").mkdir()
+    prefixes = Prefixes()
     return Backend(
         seed=config.seed,
         model_name=name,
@@ -127,7 +133,8 @@ def make_backend(
         store=WeightStore(root, now),
         snapshots=Snapshots(scratch / "snapshots"),
         models=ModelCache(base),
-        worker=Worker(Engine(vocabulary.token_bytes)),
+        prefixes=prefixes,
+        worker=Worker(Engine(vocabulary.token_bytes, prefixes)),
     )
 
 

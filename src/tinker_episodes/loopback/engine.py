@@ -17,8 +17,12 @@ from tinker_episodes.loopback.prefixes import Prefixes
 from tinker_episodes.loopback.sampling import Chooser, Row, SampleJob
 from tinker_episodes.loopback.scoring import score_prompt
 
+_ADMISSION_STEPS = 4
+"""Waiting requests join every so many tokens: reading their prompts together costs less."""
 _ADMITTED_TOKENS = 32_768
 """Prompt tokens that are read between two sampled tokens."""
+_SHARED_TOKENS = 2_048
+"""Fewer prompt tokens are read by one thread alone: waiting for another costs more."""
 _CACHED_FLOATS = 2**28
 """Numbers in the caches of all lanes, a gigabyte, from which on new samples wait."""
 _SHORTEST_LANE = 256
@@ -125,11 +129,12 @@ class Lane:
 class Engine:
     """All lanes, and the requests that wait for one. Used from one thread."""
 
-    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+    def __init__(self, token_bytes: Sequence[bytes], prefixes: Prefixes) -> None:
         self._token_bytes = token_bytes
         self._waiting: deque[SampleJob] = deque()
-        self._prefixes = Prefixes()
+        self._prefixes = prefixes
         self._lanes: dict[tuple[Transformer, int], Lane] = {}
+        self._steps = 0
 
     @property
     def busy(self) -> bool:
@@ -143,13 +148,20 @@ class Engine:
     @torch.inference_mode()
     def step(self) -> None:
         """Read waiting prompts, then sample one token of every row."""
-        for model, jobs in self._next_jobs().items():
-            try:
-                self._admit(model, jobs)
-            except Exception as error:  # noqa: BLE001  # whatever fails here is these requests' answer
-                _fail(jobs, error)
+        if self._waiting and (not self._lanes or self._steps % _ADMISSION_STEPS == 0):
+            self._admit_waiting()
         with _one_thread():
             self._step_lanes()
+        self._steps += 1
+
+    def _admit_waiting(self) -> None:
+        for model, jobs in self._next_jobs().items():
+            small = sum(len(job.prompt) for job in jobs) < _SHARED_TOKENS
+            try:
+                with _one_thread() if small else contextlib.nullcontext():
+                    self._admit(model, jobs)
+            except Exception as error:  # noqa: BLE001  # whatever fails here is these requests' answer
+                _fail(jobs, error)
 
     def _step_lanes(self) -> None:
         for key, lane in list(self._lanes.items()):
@@ -219,7 +231,7 @@ class Engine:
 
 @contextlib.contextmanager
 def _one_thread() -> Generator[None]:
-    """Compute in this thread alone: one token's work is too small to share."""
+    """Compute in this thread alone: work as small as one token's is slower when it is shared."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

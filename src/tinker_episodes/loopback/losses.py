@@ -90,8 +90,9 @@ LOSSES: Mapping[str, Loss] = {
 }
 
 _REFUSED = {
-    "stable_reinforce": "its objective is not published, so the loopback server does not have it; "
-    "importance_sampling, ppo and cispo take the same data",
+    "stable_reinforce": "the loopback server does not have it, as it knows no published formula of "
+    "its objective; 'ppo', 'cispo' and 'importance_sampling' take the same data "
+    "(in asynchronous runs: AsyncConfig(loss_fn='ppo'))",
     "custom": "the loopback server has no custom losses of its own; forward_backward_custom "
     "computes them in the client",
 }

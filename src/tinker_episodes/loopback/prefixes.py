@@ -6,6 +6,7 @@ a hundred times as long as adding fifty to them.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -17,16 +18,22 @@ SHORTEST = 512
 LONGEST_ADDITION = 1_024
 """More new tokens than this are read as a whole, with no mask of all against all."""
 
-_MODELS = 4
 _FLOATS = 2**27
 """Numbers that are kept of one model: half a gigabyte."""
 
 
 class Prefixes:
-    """The caches of the last long samples, by model and by their tokens."""
+    """The caches of the last long samples, by their tokens; a model's go with the model."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Transformer, OrderedDict[bytes, Cache]] = OrderedDict()
+        self._kept: WeakKeyDictionary[Transformer, OrderedDict[bytes, Cache]] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return sum(len(of_model) for of_model in self._kept.values())
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._kept.clear()
 
     def keep(self, model: Transformer, tokens: Sequence[int], cache: Cache, row: int) -> None:
         """Keep one row of a batch's cache, which holds these tokens."""
@@ -34,9 +41,6 @@ class Prefixes:
         if length < SHORTEST:
             return
         of_model = self._kept.setdefault(model, OrderedDict())
-        self._kept.move_to_end(model)
-        while len(self._kept) > _MODELS:
-            self._kept.popitem(last=False)
         data = cache.data[:, :, row : row + 1, :, :length].clone()
         of_model[_key(tokens)] = Cache(data, torch.tensor([length]))
         while sum(kept.data.numel() for kept in of_model.values()) > _FLOATS:

@@ -1,13 +1,17 @@
 """Samplers: what a sampling session samples from, and the models that are in memory for them."""
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
 
 from tinker_episodes.loopback.model import Transformer
 from tinker_episodes.loopback.trainer import State, load_weights
 
 _MODELS_IN_MEMORY = 4
+_PROMPTS_COUNTED = 65_536
 
 BASE = "base"
 """The key of the untrained model."""
@@ -31,6 +35,22 @@ class Sampler:
     """Its place in the session, which seeds its samples."""
     model_path: str | None
     weights: Weights
+    asked: OrderedDict[int, int] = field(default_factory=OrderedDict[int, int])
+    """How often each prompt was sampled without a seed, by its hash; the last ones alone."""
+
+    def noise(self, prompt: Sequence[int]) -> list[int]:
+        """What seeds the next samples of a prompt that come without a seed.
+
+        It is the prompt and its count, not the request's number: rollouts that run at once ask in
+        an order that no seed decides, and still a group gets the same samples in every run.
+        """
+        digest = blake2b(np.asarray(prompt, dtype=np.int32).tobytes(), digest_size=8).digest()
+        key = int.from_bytes(digest)
+        count = self.asked.pop(key, 0)
+        self.asked[key] = count + 1
+        while len(self.asked) > _PROMPTS_COUNTED:
+            self.asked.popitem(last=False)
+        return [self.number, key, count]
 
 
 class ModelCache:
@@ -61,3 +81,7 @@ class ModelCache:
     def drop(self, key: str) -> None:
         """Forget a model."""
         self._models.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all models."""
+        self._models.clear()

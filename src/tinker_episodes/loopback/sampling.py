@@ -1,5 +1,6 @@
 """Sampling: one request's samples as they grow, and the choice of every row's next token."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tinker_episodes.loopback.errors import ApiError
 from tinker_episodes.loopback.model import Transformer
 from tinker_episodes.loopback.scoring import PromptScores, ScoresWanted
 
@@ -102,6 +104,8 @@ class Row:
 
     def accept(self, token: int, logprob: float) -> bool:
         """Take the next token; true when the sample, or its request, is over."""
+        if math.isnan(logprob):
+            return self._fail()
         self._tokens.append(token)
         self._logprobs.append(logprob)
         stopped = self._stops(token)
@@ -112,6 +116,17 @@ class Row:
         if len(self.job.finished) == self.job.count and not self.job.cancelled:
             samples = [self.job.finished[place] for place in range(self.job.count)]
             self.job.done(Sampled(samples, self.job.scores))
+        return True
+
+    def _fail(self) -> bool:
+        if not self.job.cancelled:
+            self.job.cancel()
+            self.job.done(
+                ApiError(
+                    "the model gives no probabilities, as its weights are not finite any more; "
+                    "a lower learning rate keeps them so"
+                )
+            )
         return True
 
     def _stops(self, token: int) -> bool:
@@ -137,22 +152,25 @@ class Chooser:
         self._greedy = temperatures == 0
         self._divisors = torch.where(self._greedy, 1.0, temperatures)[:, None]
         self._cut = [(slot, params) for slot, params in live if params.cuts]
-        self._all_one = bool((temperatures == 1).all())
+        self._plain = not self._cut and bool((temperatures == 1).all())
         self._alternatives = max((params.alternatives for _, params in live), default=0)
 
     def choose(self, scores: Tensor) -> tuple[list[int], list[float]]:
         """Tokens and their log-probabilities, from scores [rows, vocabulary]."""
-        normaliser = scores.logsumexp(-1)
-        tempered = scores if self._all_one else scores / self._divisors
+        tokens, normaliser = _draw(scores, self._draws()) if self._plain else self._choose(scores)
+        logprobs = scores.gather(1, tokens[:, None]) - normaliser
+        if self._alternatives:
+            self._report_alternatives(scores - normaliser)
+        return _integers(tokens), _floats(logprobs[:, 0])
+
+    def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """As `_draw`, with each row's temperature and cuts, which do not change the normaliser."""
+        tempered = scores / self._divisors
         if self._cut:
             tempered = self._without_unlikely(tempered)
-        tokens = _draw(tempered, self._draws())
-        if not self._all_one:
-            tokens = torch.where(self._greedy, scores.argmax(-1), tokens)
-        logprobs = scores.gather(1, tokens[:, None])[:, 0] - normaliser
-        if self._alternatives:
-            self._report_alternatives(scores - normaliser[:, None])
-        return _integers(tokens), _floats(logprobs)
+        tokens, _ = _draw(tempered, self._draws())
+        tokens = torch.where(self._greedy, scores.argmax(-1), tokens)
+        return tokens, scores.logsumexp(-1, keepdim=True)
 
     def _draws(self) -> Tensor:
         draws = [0.0 if row is None else row.draw() for row in self._rows]
@@ -188,12 +206,16 @@ def _floats(values: Tensor) -> list[float]:
     return values.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in torch
 
 
-def _draw(scores: Tensor, draws: Tensor) -> Tensor:
-    """The tokens at which the cumulated probabilities pass each row's draw."""
-    cumulated = scores.softmax(-1).cumsum(-1)
-    levels = draws[:, None] * cumulated[:, -1:]
-    tokens = torch.searchsorted(cumulated, levels, right=True)[:, 0]
-    if int(tokens.max()) < scores.shape[1]:
-        return tokens
-    # Rounding can put a level at the very end, where there is no token.
-    return torch.where(tokens < scores.shape[1], tokens, scores.argmax(-1))
+def _draw(scores: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens at which the cumulated probabilities pass each row's draw, and the normalisers.
+
+    One pass over the exponentials gives both: this runs for every token of every sample.
+    """
+    top = scores.amax(-1, keepdim=True)
+    cumulated = (scores - top).exp_().cumsum(-1)
+    total = cumulated[:, -1:]
+    tokens = torch.searchsorted(cumulated, draws[:, None] * total, right=True)[:, 0]
+    if int(tokens.max()) == scores.shape[1]:
+        # Rounding can put a level at the very end, where there is no token.
+        tokens = torch.where(tokens < scores.shape[1], tokens, scores.argmax(-1))
+    return tokens, top + total.log()

@@ -61,7 +61,7 @@ class Sampling:
         prompt = self._prompt(request.prompt)
         params = self._params(request, len(prompt))
         _check_count(request.num_samples, len(prompt) + params.max_tokens)
-        noise = self._noise(request, sampler, 0 if seq is None else seq)
+        noise = self._noise(request, sampler, prompt)
         wanted = self._wanted(request, len(prompt), noise)
         target = f"{sampler.id}:{(seq or 0) // _CLONE}"
         future = backend.futures.open(request_id, sampler.session_id, target=target)
@@ -135,12 +135,14 @@ class Sampling:
             raise ApiError("a stop string is empty")
         return tokens, texts
 
-    def _noise(self, request: types.SampleRequest, sampler: Sampler, seq: int) -> list[int]:
-        """What seeds the samples: the request's own seed, or its place among all requests."""
+    def _noise(
+        self, request: types.SampleRequest, sampler: Sampler, prompt: Sequence[int]
+    ) -> list[int]:
+        """What seeds the samples: the request's own seed, or the server's and the prompt."""
         seed = request.sampling_params.seed
         if seed is not None:
             return [seed % 2**64]
-        return [self._backend.seed % 2**64, sampler.number, seq]
+        return [self._backend.seed % 2**64, *sampler.noise(prompt)]
 
     def _wanted(
         self, request: types.SampleRequest, length: int, noise: Sequence[int]

@@ -105,8 +105,16 @@ class WeightStore:
         if old is not None and not overwrite:
             raise ApiError(f"{path} exists; save it with overwrite, or under another name")
         expires_at = self._expiry(ttl_s)
-        checkpoint = self._write(run, kind, state, name)
-        self._record(replace(checkpoint, expires_at=expires_at, user_metadata=user_metadata))
+        file = f"{uuid.uuid4().hex}.pt"
+        size = _write(state, self._folder / file)
+        checkpoint = Checkpoint(
+            run, kind, name, file, self._now(), expires_at, size, "optimizer" in state
+        )
+        try:
+            self._record(replace(checkpoint, user_metadata=user_metadata))
+        except OSError as error:
+            self._remove(checkpoint)
+            raise _unsaved(error) from error
         if old is not None:
             self._remove(old)
         return self._index[path]
@@ -167,24 +175,14 @@ class WeightStore:
             raise ApiError(f"a TTL of {ttl_s} s is not from {_SHORTEST_TTL_S} s to 10 years")
         return self._now() + ttl_s
 
-    def _write(self, run: RunInfo, kind: Kind, state: State, name: str) -> Checkpoint:
-        file = f"{uuid.uuid4().hex}.pt"
-        whole = self._folder / file
-        partial = whole.with_suffix(".partial")
-        try:
-            torch.save(state, partial)
-            size = partial.stat().st_size
-            partial.replace(whole)
-        except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
-            raise ApiError(f"the weights can't be saved: {error}", status=507) from error
-        return Checkpoint(run, kind, name, file, self._now(), None, size, "optimizer" in state)
-
     def _record(self, checkpoint: Checkpoint) -> None:
         record = (self._folder / checkpoint.file).with_suffix(".json")
         partial = record.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(checkpoint)), encoding="utf-8")
-        partial.replace(record)
+        try:
+            partial.write_text(json.dumps(asdict(checkpoint)), encoding="utf-8")
+            partial.replace(record)
+        finally:
+            partial.unlink(missing_ok=True)
         self._index[checkpoint.path] = checkpoint
 
     def _remove(self, checkpoint: Checkpoint) -> None:
@@ -202,7 +200,7 @@ class Snapshots:
     def write(self, state: State) -> str:
         """Keep a state; its key."""
         key = uuid.uuid4().hex
-        torch.save(state, self._folder / key)
+        _write(state, self._folder / key)
         return key
 
     def read(self, key: str) -> State:
@@ -222,6 +220,23 @@ class Snapshots:
     def clear(self) -> None:
         """Forget all states."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _write(state: State, file: Path) -> int:
+    """Save a state in a file that is there whole or not at all; its size in bytes."""
+    partial = file.with_suffix(".partial")
+    try:
+        torch.save(state, partial)
+        size = partial.stat().st_size
+        partial.replace(file)
+    except (OSError, RuntimeError) as error:  # torch's own writer raises the latter
+        partial.unlink(missing_ok=True)
+        raise _unsaved(error) from error
+    return size
+
+
+def _unsaved(error: Exception) -> ApiError:
+    return ApiError(f"the weights can't be saved: {error}", status=507)
 
 
 def check_name(name: str) -> None:

@@ -34,7 +34,6 @@ class CheckpointApi:
             Route(f"{_CHECKPOINT}/publish", self.publish, methods=["POST", "DELETE"]),
             Route(f"{_CHECKPOINT}/ttl", self.set_ttl, methods=["PUT"]),
             Route(_CHECKPOINT, self.delete, methods=["DELETE"]),
-            Route("/copy_weights", self.copy, methods=["POST"]),
         ]
 
     async def weights_info(self, request: Request) -> Response:
@@ -83,9 +82,6 @@ class CheckpointApi:
     async def delete(self, request: Request) -> Response:
         self._backend.store.delete(_path(request))
         return Response(status_code=204)
-
-    async def copy(self, request: Request) -> Response:
-        raise ApiError("the loopback server has one project, so weights are not copied between any")
 
     def _listed(self, request: Request, checkpoints: list[Checkpoint]) -> Response:
         part = page(request, checkpoints)

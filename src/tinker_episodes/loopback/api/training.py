@@ -8,7 +8,6 @@ from tinker import types
 from tinker_episodes.loopback.api.service import answer
 from tinker_episodes.loopback.backend import Backend
 from tinker_episodes.loopback.bodies import parse, read_json, read_model, read_pass
-from tinker_episodes.loopback.errors import ApiError
 from tinker_episodes.loopback.futures import Future
 from tinker_episodes.loopback.training import Training
 
@@ -31,7 +30,6 @@ class TrainingApi:
             Route("/save_weights_for_sampler", self.save_for_sampler, methods=["POST"]),
             Route("/save_weights_external", self.save_external, methods=["POST"]),
             Route("/load_weights", self.load_weights, methods=["POST"]),
-            Route("/create_custom_loss", self.create_custom_loss, methods=["POST"]),
         ]
 
     async def create_model(self, request: Request) -> Response:
@@ -77,9 +75,6 @@ class TrainingApi:
             return _promised(self._training.load(body))
         parsed = parse(types.LoadWeightsRequest, body)
         return _promised(self._training.create_from_weights(parsed))
-
-    async def create_custom_loss(self, request: Request) -> Response:
-        raise ApiError("the loopback server runs no custom losses; the client computes them")
 
 
 def _promised(future: Future) -> Response:
