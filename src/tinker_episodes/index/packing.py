@@ -14,6 +14,7 @@ from typing import Any, cast
 import zstandard
 
 _NAN = float("nan")
+_JSON = json.JSONEncoder(default=str)
 
 
 def storable(text: str) -> str:
@@ -24,9 +25,9 @@ def storable(text: str) -> str:
 def as_json(value: Any) -> str:
     """JSON in ASCII, so that any text comes back as it was; what JSON lacks, as its `str`."""
     try:
-        return json.dumps(value, default=str)
+        return _JSON.encode(value)
     except TypeError:  # a key that JSON lacks
-        return json.dumps(_with_text_keys(value), default=str)
+        return _JSON.encode(_with_text_keys(value))
 
 
 def _with_text_keys(value: Any) -> Any:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 _WORD = re.compile(r"[^\W_]+")
@@ -38,6 +39,7 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+@lru_cache(maxsize=10_000)
 def fact(kind: str, value: str | int) -> str:
     """A fact of a rollout as a word that no text can hold."""
     digest = hashlib.blake2b(f"{kind}\0{value}".encode("utf-8", "backslashreplace"), digest_size=6)
@@ -81,7 +83,7 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     System prompts are left out: all rollouts of a task share them.
     """
     for at, entry in enumerate(_items(transcript.get("entries"))):
-        for kind, text in _entry_texts(entry) if isinstance(entry, Mapping) else ():
+        for kind, text in _entry_texts(entry) if isinstance(entry, dict) else ():
             if text:
                 yield Passage(at, kind, text)
 
@@ -122,8 +124,8 @@ def _plain(value: Any) -> str:
     """The text of a JSON value: names and values, without its signs."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
-        items = cast(Mapping[str, Any], value).items()
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
         return " ".join(f"{name} {_plain(item)}" for name, item in items)
     if isinstance(value, list | tuple):
         return " ".join(_plain(item) for item in cast(list[Any], value))
@@ -135,4 +137,4 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (item for item in _items(value) if isinstance(item, Mapping))
+    return (item for item in _items(value) if isinstance(item, dict))

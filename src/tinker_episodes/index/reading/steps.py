@@ -87,15 +87,15 @@ def steps_of(
     if last is not None:
         chosen.append(run_groups.c.step <= last)
     scores: dict[int, dict[str, tuple[int, float]]] = {}
-    for run_group, name, scored, value in connection.execute(_SCORES.where(*chosen)):
+    for run_group, name, scored, value in connection.execute(_SCORES.where(*chosen)).all():
         of_step = scores.setdefault(run_group, {})
         before = of_step.get(name, (0, 0.0))
         of_step[name] = (before[0] + scored, before[1] + value)
     cuts: dict[int, dict[str, int]] = {}
-    for run_group, cut, count in connection.execute(_CUTS.where(*chosen)):
+    for run_group, cut, count in connection.execute(_CUTS.where(*chosen)).all():
         of_cuts = cuts.setdefault(run_group, {})
         of_cuts[cut] = of_cuts.get(cut, 0) + count
-    rows = groupby(connection.execute(_TOTALS.where(*chosen)), key=lambda row: row[0])
+    rows = groupby(connection.execute(_TOTALS.where(*chosen)).all(), key=lambda row: row[0])
     return [
         _step_row(_added(list(some)), scores.get(run_group, {}), cuts.get(run_group, {}))
         for run_group, some in rows
