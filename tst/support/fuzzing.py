@@ -33,7 +33,7 @@ from support.tokenizers import renderer_for, renderer_names
 from tinker_episodes import Environment, EpisodeEnv, Task, scorer, tool
 from tinker_episodes.cookbook.filing import rollout_record
 from tinker_episodes.cookbook.rendering import Rendering
-from tinker_episodes.index.filing import as_json
+from tinker_episodes.index.packing import as_json
 from tinker_episodes.index.reading import IndexReader
 from tinker_episodes.index.writing import index_writer
 
