@@ -83,9 +83,10 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     System prompts are left out: all rollouts of a task share them.
     """
     for at, entry in enumerate(_items(transcript.get("entries"))):
-        for kind, text in _entry_texts(entry) if isinstance(entry, dict) else ():
-            if text:
-                yield Passage(at, kind, text)
+        if isinstance(entry, dict):
+            for kind, text in _entry_texts(cast(dict[str, Any], entry)):
+                if text:
+                    yield Passage(at, kind, text)
 
 
 def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
@@ -137,4 +138,4 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (item for item in _items(value) if isinstance(item, dict))
+    return (cast(dict[str, Any], item) for item in _items(value) if isinstance(item, dict))
