@@ -192,7 +192,7 @@ def _where(run: Path, took_s: float) -> Text:
     """How long it took, and the commands that show the run."""
     command = _shortened(Path(sys.executable).with_name("tinker-episodes"))
     run, folder = _shortened(run), _shortened(run.parent)
-    looks = (f"runs {folder}", f"steps {run}", f"show KEY index={folder}")
+    looks = (f"explore {folder}", f"steps {run}", f"show KEY index={folder}")
     return Text(
         f"\nDone in {took_s:.0f} s. Every rollout is filed in {folder}/episodes.db; the trainer's "
         f"own output is {run}/trainer.log. Look at them:\n"

@@ -41,6 +41,8 @@ def test_messages_are_walked_and_neighbours_opened(page: Page, desk_url: str) ->
     page.keyboard.press("j")
     expect(page.locator("article#m1")).to_be_focused()
     page.keyboard.press("t")
+    switch = page.get_by_role("switch", name="Tokens")
+    expect(switch).to_have_attribute("aria-checked", "false")
     expect(page).to_have_url(f"{desk_url}/rollouts/{keys[0]}")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_text("rollout 2", exact=True)).to_be_visible()

@@ -5,7 +5,6 @@ deadlock is an error at once.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import selectors
 import threading
 from collections.abc import Coroutine
@@ -100,5 +99,4 @@ def flush_writers() -> None:
     """Wait until every index writer of this process has committed what was given to it."""
     for writer in list(writing._writers.values()):
         if writer._thread is not None:
-            done = writer._submit(lambda _connection, _ids: None)
-            concurrent.futures.wait([done], 60)
+            writer.close()  # it starts again when it is needed

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
-from tinker_episodes import Call, CallResult, Environment, Episode, Message, Task, scorer, tool
+from tinker_episodes import (
+    Call,
+    CallResult,
+    Environment,
+    Episode,
+    Image,
+    Message,
+    Task,
+    scorer,
+    tool,
+)
 
 TASK = Task.of("t", "Go.")
+PIXEL = Image(
+    base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+    ),
+    "image/png",
+)
+"""One red pixel."""
 
 
 class Speaker(Environment):

@@ -120,6 +120,7 @@ class Schedule:
         Schedule.current = self
         self.seed = seed
         self.folder = folder
+        self.log_path = str(folder / f"run-{seed}")
         self.rng = random.Random(seed)
         self.clock = Clock()
         self.gates: list[Gate] = []
@@ -186,7 +187,7 @@ class Schedule:
             renderer_name="qwen3_instruct",
             groups_per_batch=1,
             group_size=1,
-            log_path=str(self.folder / "run"),
+            log_path=self.log_path,
             max_concurrent_episodes=self.slots,
             limits=limits,
             parse_errors=rng.choice([None, ParseErrorPolicy(max_consecutive=1)]),
@@ -250,7 +251,7 @@ class Schedule:
                 assert isinstance(error, EXPECTED), repr(error)
                 continue
             group.check(task.result())
-        taken = slots_of(str(self.folder / "run"), self.slots).taken
+        taken = slots_of(self.log_path, self.slots).taken
         assert taken == 0, f"{taken} slots are still taken"
         most = Chaotic.most
         assert most <= self.slots, f"{most} were open at once, with {self.slots} slots"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
-from support.episodes import TASK, opened
+from support.episodes import PIXEL, TASK, opened
 
 from tinker_episodes import (
     Bundle,
@@ -381,7 +381,7 @@ async def test_a_close_hook_that_raises_keeps_the_score(caplog: pytest.LogCaptur
 
 async def test_a_close_hook_that_hangs_keeps_the_score() -> None:
     class Env(Counter):
-        tool_timeout_s = 0.01
+        hook_timeout_s = 0.01
 
         async def close(self) -> None:  # type: ignore[override]
             await asyncio.Event().wait()
@@ -426,7 +426,7 @@ async def test_the_transcript_has_everything_in_order_and_json_takes_it() -> Non
 
         @tool
         def look(self, what: str) -> list[Text | Image]:
-            return [Text(what), Image(b"\x89\xff", "image/png")]
+            return [Text(what), PIXEL]
 
     episode = await opened(Env, Task("t", (Prompt("one"), Prompt("two"))))
     episode.record(_calls(Call("look", {"what": "\ud800\0"}, typed=False, id="x")))
@@ -437,7 +437,9 @@ async def test_the_transcript_has_everything_in_order_and_json_takes_it() -> Non
     written = episode.transcript.to_json()
     assert [e["kind"] for e in written] == ["prompt", "reply", "result", "note", "reply", "prompt"]
     assert written[2]["arguments"] == {"what": "\ud800\0"}
-    assert written[2]["content"][1] == {"type": "image", "media_type": "image/png", "data": "if8="}
+    shown = {"type": "image", "media_type": "image/png", "hash": PIXEL.hash}
+    assert written[2]["content"][1] == shown | {"width": 1, "height": 1, "bytes": len(PIXEL.data)}
+    assert episode.transcript.images() == (PIXEL,)
     assert json.loads(json.dumps(written)) == written
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from support.episodes import TASK, Speaker, contents, opened, run_calls, say
+from support.episodes import PIXEL, TASK, Speaker, contents, opened, run_calls, say
 
 from tinker_episodes import (
     Call,
     Episode,
-    Image,
     Message,
     Prompt,
     Task,
@@ -223,7 +222,7 @@ def test_a_tool_whose_schema_points_nowhere_is_refused_before_an_episode_opens()
         ("text", "text"),
         (None, ""),
         ({"a": [1]}, '{"a": [1]}'),
-        ([Text("a"), Image(b"x", "image/png")], (Text("a"), Image(b"x", "image/png"))),
+        ([Text("a"), PIXEL], (Text("a"), PIXEL)),
     ],
 )
 async def test_what_a_tool_returns_is_the_results_content(returned: Any, content: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from support.episodes import Speaker, contents, opened, run_calls
+from support.episodes import PIXEL, Speaker, contents, opened, run_calls
 
 from tinker_episodes import Call, Image, Text, tool
-from tinker_episodes.index.filing import packed, unpacked
+from tinker_episodes.index.packing import packed, unpacked
 
 
 class Long(Speaker):
@@ -20,7 +20,7 @@ class Long(Speaker):
 
     @tool
     def parts(self) -> Any:
-        return [Text("abcdef"), Image(b"i", "image/png"), Text("ghijkl"), Text("mn")]
+        return [Text("abcdef"), PIXEL, Text("ghijkl"), Text("mn")]
 
 
 def dump(size: int) -> Call:
