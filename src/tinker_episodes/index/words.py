@@ -83,8 +83,10 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     System prompts are left out: all rollouts of a task share them.
     """
     for at, entry in enumerate(_items(transcript.get("entries"))):
-        for said in _objects((entry,)):
-            yield from (Passage(at, kind, text) for kind, text in _entry_texts(said) if text)
+        if isinstance(entry, dict):
+            for kind, text in _entry_texts(cast(dict[str, Any], entry)):
+                if text:
+                    yield Passage(at, kind, text)
 
 
 def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
