@@ -46,9 +46,8 @@ def test_only_these_private_names_of_renderers_are_called() -> None:
         and node.value.id == "renderer"
         and node.attr.startswith("_")
     }
-    of_all = {"_get_generation_suffix", "_last_assistant_turn_start_index"}
-    assert private == {*of_all, "_postprocess_parsed_message", "_tml_tokenizer"}
-    assert all(hasattr(Renderer, name) for name in of_all)
+    assert private == {"_bos_tokens", "_postprocess_parsed_message", "_tml_tokenizer"}
+    assert hasattr(Renderer, "_bos_tokens")
     assert hasattr(Qwen3_5Renderer, "_postprocess_parsed_message")
     assert hasattr(renderer_for("tml_v0"), "_tml_tokenizer")
 
