@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from support.scripted import Counter
 from support.talk import Said, Talk, calls_of, reasons
-from support.tokenizers import renderer_for, renderer_names
+from support.tokenizers import model_for, renderer_for, renderer_names
 from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.rl.data_processing import trajectory_to_data
 from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
@@ -24,6 +24,7 @@ from tinker_cookbook.rl.types import Trajectory
 
 from tinker_episodes import EpisodeEnv, Prompt, Task
 from tinker_episodes.cookbook.extension import TOOL, USER, extends
+from tinker_episodes.cookbook.rendering import rendering_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*o200k:DeprecationWarning")  # the host's own call
 
@@ -34,6 +35,27 @@ DONE = Said("done")
 DOUBLED = ("qwen3_instruct", "qwen3_vl_instruct", "nemotron3")
 """The host reads the newline beside a call as text, and writes it twice."""
 RETRIES = ParseErrorPolicy(max_consecutive=100)
+
+
+FAMILIES = (
+    "qwen3",
+    "qwen3_5",
+    "deepseekv3",
+    "glm5_3_max_reasoning",
+    "kimi_k2",
+    "gpt_oss_low_reasoning",
+    "nemotron3",
+    "tml_v0",
+)
+"""A renderer of each vocabulary that is unlike the others."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+async def test_renderer_that_a_builder_names_plays(name: str) -> None:
+    rendering = rendering_of(model_for(name), name)
+    policy, trajectory = await talk(rendering.renderer, [Said("", calls=say("x"))])
+    assert policy.env.episode.counts.tool_calls == 1
+    assert trajectory.transitions[-1].episode_done
 
 
 def say(*texts: str) -> tuple[str, ...]:

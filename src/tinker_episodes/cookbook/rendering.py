@@ -123,7 +123,7 @@ def rendering_of(model_name: str, renderer_name: str) -> Rendering:
 @functools.lru_cache(maxsize=16)
 def _made(model_name: str, renderer_name: str) -> Rendering:
     try:
-        tokenizer = copy.deepcopy(get_tokenizer(model_name))
+        tokenizer = _own(get_tokenizer(model_name))
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise ConfigError(
@@ -138,3 +138,13 @@ def _made(model_name: str, renderer_name: str) -> Rendering:
         raise ConfigError(f"the renderer {renderer_name!r} has no tools; {_ADVICE}") from None
     load_later(renderer, model_name)
     return Rendering(renderer)
+
+
+def _own(tokenizer: Any) -> Any:
+    """A copy of a tokenizer; itself where it can't be copied, as Inkling's, which has no settings
+    that a call changes.
+    """
+    try:
+        return copy.deepcopy(tokenizer)
+    except TypeError:
+        return tokenizer
