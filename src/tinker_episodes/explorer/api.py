@@ -10,7 +10,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tinker_episodes.explorer.asking import Asked, AskingError, found, json_response, shallow
+from tinker_episodes.explorer.asking import (
+    Asked,
+    AskingError,
+    found,
+    json_response,
+    shallow,
+    written_response,
+)
+from tinker_episodes.explorer.curves import Curves
 from tinker_episodes.explorer.host_pages import host_groups, host_rollout
 from tinker_episodes.explorer.hostlog.reader import PREFIX, metrics_of
 from tinker_episodes.explorer.sources import Sources
@@ -41,6 +49,7 @@ class Api:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self._curves = Curves()
 
     def routes(self) -> list[Route]:
         """One route an endpoint."""
@@ -63,10 +72,12 @@ class Api:
     def steps(self, request: Request) -> Response:
         """A run's curves."""
         name = Asked(request).needed("run")
-        index = self._sources.index
-        rows = [] if index is None else index.steps(name)
-        host = None if rows or self._sources.hosts is None else self._sources.hosts.run(name)
-        return json_response({"run": name, "rows": rows if host is None else host.steps()})
+        index, hosts = self._sources.index, self._sources.hosts
+        body = None if index is None else self._curves.of(index, name)
+        if body is not None:
+            return written_response(body)
+        host = None if hosts is None else hosts.run(name)
+        return json_response({"run": name, "rows": [] if host is None else host.steps()})
 
     def metrics(self, request: Request) -> Response:
         """The trainer's own metrics, where the explorer finds the run's log path."""

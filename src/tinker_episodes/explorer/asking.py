@@ -96,13 +96,22 @@ def found(value: Found | None, what: str) -> Found:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
+    """A value as a response."""
+    return written_response(json_of(value), status)
+
+
+def json_of(value: Any) -> bytes:
     """A value as JSON in ASCII: what a model wrote may hold text that no encoding takes."""
     try:
-        text = _dumped(value)
+        return _dumped(value).encode("ascii")
     except ValueError:  # something is not finite, which JSON has no word for
-        text = _dumped(_finite(value))
+        return _dumped(_finite(value)).encode("ascii")
+
+
+def written_response(body: bytes, status: int = 200) -> Response:
+    """JSON that is written already, as a response."""
     headers = {"Cache-Control": "no-store"}
-    return Response(text.encode("ascii"), status, media_type="application/json", headers=headers)
+    return Response(body, status, media_type="application/json", headers=headers)
 
 
 def shallow(value: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 
-from tinker_episodes.index.reading.changes import ChangedStep, Changes, changes_since
+from tinker_episodes.index.reading.changes import ChangedStep, Changes, changes_since, revision_of
 from tinker_episodes.index.reading.exporting import (
     ExportedRollout,
     groups_of_run,
@@ -206,6 +206,13 @@ class IndexReader:
         """The steps that changed since a cursor; without one: only the cursor."""
         with self._reading() as connection:
             return changes_since(connection, cursor)
+
+    def revision(self, run: str) -> int:
+        """The cursor at which a step of a run last changed: until it grows, `steps` stay as they
+        are.
+        """
+        with self._reading() as connection:
+            return revision_of(connection, run)
 
     # ------------------------------------------------------------ in one go
 

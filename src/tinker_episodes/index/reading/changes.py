@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from tinker_episodes.index.records import Split
 from tinker_episodes.index.tables import meta, run_groups, runs, totals
@@ -51,3 +51,17 @@ def changes_since(connection: Connection, cursor: int | None, *, limit: int = 20
     rows = connection.execute(query).all()
     steps = dict.fromkeys(ChangedStep(run, Split(split), step) for run, split, step in rows[:limit])
     return Changes(now, tuple(steps), len(rows) > limit)
+
+
+def revision_of(connection: Connection, run: str) -> int:
+    """The cursor of the last commit that changed a step of a run; 0 where it has none."""
+    query = (
+        select(func.max(totals.c.revision))
+        .select_from(
+            runs.join(run_groups, run_groups.c.run_id == runs.c.id).join(
+                totals, totals.c.run_group_id == run_groups.c.id
+            )
+        )
+        .where(runs.c.name == run)
+    )
+    return connection.execute(query).scalar_one() or 0
