@@ -305,11 +305,17 @@ class Group(EpisodeGroupBuilder):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.envs: list[EpisodeEnv] = []
+        self.graded = False
 
     async def make_envs(self) -> Sequence[Env]:
         made = await super().make_envs()
         self.envs += [env for env in made if isinstance(env, EpisodeEnv)]
         return made
+
+    async def compute_group_rewards(self, *args: Any) -> Any:
+        rewards = await super().compute_group_rewards(*args)
+        self.graded = True
+        return rewards
 
     async def _file(self, *args: Any) -> None:
         Group.filing += 1
@@ -319,7 +325,14 @@ class Group(EpisodeGroupBuilder):
             Group.filing -= 1
 
     def check(self, result: TrajectoryGroup) -> None:
-        """Each total is its rollout's score, paid once, unless the host clamped it."""
+        """Each total is its rollout's score, paid once, unless the host clamped it.
+
+        With `skip_grading_on_timeout` the host asks for no score where all ran out of time.
+        """
+        if not self.graded:
+            assert {t.stop_reason for t in result.trajectories_G} == {"rollout_timeout"}
+            assert max(result.get_total_rewards()) <= 0
+            return
         by_trajectory = {id(env.ending.trajectory): env for env in self.envs}
         totals = zip(result.trajectories_G, result.get_total_rewards(), strict=True)
         for trajectory, total in totals:

@@ -68,7 +68,7 @@ def run(command: list[str], cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def test_wheel_holds_types_bundle_and_tokenizer(wheel: Path) -> None:
+def test_wheel_holds_types_bundle_tokenizer_and_page(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
         "py.typed",
@@ -78,6 +78,9 @@ def test_wheel_holds_types_bundle_and_tokenizer(wheel: Path) -> None:
         "loopback/tokenizer/tokenizer.json",
     ):
         assert f"tinker_episodes/{name}" in names
+    page = ROOT / "src" / "tinker_episodes" / "explorer" / "static"
+    pages = {str(file.relative_to(ROOT / "src")) for file in page.rglob("*") if file.is_file()}
+    assert len(pages) > 20 and pages <= names
     assert not [name for name in names if name.startswith(("tst", "examples"))]
 
 
