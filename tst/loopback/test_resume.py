@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from support.filed import Filed, filed_so_far, said, tasks_by_step, url_of
 from support.kills import Kill, train_until
-from support.training import GROUPS, SIZE, config
+from support.training import GROUPS, SIZE, async_mode, config
 from tinker_cookbook.checkpoint_utils import get_last_checkpoint
 from tinker_cookbook.rl import train
 
@@ -132,9 +132,7 @@ def _settings(mode: str, rng: random.Random) -> dict[str, Any]:
             groups_per_batch=GROUPS, num_minibatches=GROUPS
         )
     if mode == "async":
-        settings["async_config"] = train.AsyncConfig(
-            max_steps_off_policy=STEPS, groups_per_batch=GROUPS
-        )
+        settings["async_config"] = async_mode(STEPS)
     return settings
 
 

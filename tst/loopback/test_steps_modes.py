@@ -13,7 +13,7 @@ from typing import Any
 import chz
 import pytest
 from support.filed import assert_agrees, filed, said, tasks_by_step, url_of
-from support.training import GROUPS, SIZE, config
+from support.training import GROUPS, SIZE, async_mode, config
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.interleaved import InterleavedRLDatasetBuilder
 
@@ -35,11 +35,6 @@ needs_epochs = pytest.mark.skipif(not HOST_EPOCHS, reason="the host has no epoch
 def log_path(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "run"
     index_writer(url_of(tmp_path / "run")).close()
-
-
-def async_mode(steps_off_policy: int) -> train.AsyncConfig:
-    loss = {"loss_fn": "importance_sampling"} if HOST_EPOCHS else {}
-    return train.AsyncConfig(max_steps_off_policy=steps_off_policy, groups_per_batch=GROUPS, **loss)
 
 
 def interleaved(server: str, log_path: Path, batches: int) -> InterleavedRLDatasetBuilder:

@@ -18,7 +18,7 @@ from typing import Any
 import chz
 import pytest
 import tinker
-from support.training import GROUPS, SIZE, config
+from support.training import GROUPS, SIZE, async_mode, config
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.types import RLDataset
 
@@ -103,10 +103,7 @@ async def test_streamed_minibatches_file_every_rollout(server: str, log_path: Pa
 async def test_async_training_files_rollouts_at_the_steps_that_trained_them(
     server: str, log_path: Path
 ) -> None:
-    loss = (
-        {"loss_fn": "importance_sampling"} if "loss_fn" in chz.chz_fields(train.AsyncConfig) else {}
-    )
-    mode = train.AsyncConfig(max_steps_off_policy=2, groups_per_batch=GROUPS, **loss)
+    mode = async_mode(2)
     await train.main(config(server, str(log_path), async_config=mode))
     found = steps(log_path)
     assert sum(row.rollouts for (split, _), row in found.items() if split == "train") == 18

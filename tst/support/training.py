@@ -8,6 +8,7 @@ import asyncio
 import sys
 from typing import Any
 
+import chz
 from tinker_cookbook.rl import train
 
 from tinker_episodes import EpisodeDatasetBuilder, loopback
@@ -44,6 +45,15 @@ def config(url: str, log_path: str, **settings: Any) -> train.Config:
             **settings,
         },
     )
+
+
+def async_mode(steps_off_policy: int) -> train.AsyncConfig:
+    """Asynchronous training with a loss that the loopback server has: from 0.6 on the host's own
+    default is another.
+    """
+    fields = chz.chz_fields(train.AsyncConfig)
+    loss = {"loss_fn": "importance_sampling"} if "loss_fn" in fields else {}
+    return train.AsyncConfig(max_steps_off_policy=steps_off_policy, groups_per_batch=GROUPS, **loss)
 
 
 if __name__ == "__main__":
