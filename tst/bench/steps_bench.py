@@ -23,6 +23,7 @@ with warnings.catch_warnings():
     from support.qwen import qwen3_5_folder
     from support.scripted import Counter
     from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
+    from tinker_cookbook.rl.data_processing import trajectory_to_data
     from tinker_cookbook.rl.message_env import EnvFromMessageEnv
     from tinker_cookbook.rl.rollout_runner import run_rollout
 
@@ -75,6 +76,29 @@ def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float
     return list(map(operator.sub, (asked := asyncio.run(timed()))[1:], asked)), policy.tokens
 
 
+def training_tokens(rendering: Rendering, turns: int) -> tuple[int, int]:
+    """How many training data a rollout makes in the host's hands, and the tokens in them."""
+    env = EpisodeEnv(environment=Counter, task=TASK, renderer=rendering)
+    trajectory = asyncio.run(run_rollout(Policy(rendering, turns), env))
+    data = trajectory_to_data(trajectory, 1.0)
+    return len(data), sum(datum.model_input.length for datum in data)
+
+
+def training_row(extends: Rendering, rewrites: Rendering) -> Row:
+    """What the trainer has to compute of a rollout of 200 turns."""
+    count, tokens = training_tokens(extends, 200)
+    many, more = training_tokens(rewrites, 200)
+    return Row(
+        "training tokens of a rollout",
+        f"{REWRITES}, which rewrites history",
+        "200 turns",
+        f"{count} datum, {tokens:,} tokens; {many} with {more:,}: {more / tokens:.0f} times fewer",
+        "1 datum; >= 50 times fewer",
+        count == 1 and more >= 50 * tokens,
+        {"data": count, "tokens": tokens, "rewritten_data": many, "rewritten_tokens": more},
+    )
+
+
 def growth(steps: list[float]) -> float:
     """The last tenth of the steps over the first, without the opening and the scoring."""
     tenth = len(steps) // 10
@@ -100,11 +124,13 @@ def rows() -> Iterator[Row]:
         pieces, _ = best(rewrites, 200, 2, host=False)
         short, short_tokens = best(extends, 10, 30, host=False)
         hosts_short, _ = best(extends, 10, 30, host=True)
+        trained = training_row(extends, rewrites)
     grown, long = growth(ours), f"200 turns, {tokens:,} tokens"
     figure, values = f"{grown:.2f}", {"last_over_first": grown}
     yield Row("steps grow", "their first tenth", long, figure, "<= 1.5", grown <= 1.5, values)
     yield beside("rollout", long, ours, hosts, 50)
     yield beside("rollout", f"10 turns, {short_tokens:,} tokens", short, hosts_short, 1)
+    yield trained
     yield beside(f"rollout that {REWRITES} rewrites", long, pieces, hosts, None)
 
 
