@@ -44,10 +44,6 @@ class Sources:
         """The reader of log paths, where a key is one of theirs."""
         return self.hosts if key.startswith(PREFIX) else None
 
-    def indexed_paths(self) -> set[str]:
-        """The log paths of the runs that the index has."""
-        return set() if self.index is None else {run.path for run in self.index.runs()}
-
     def close(self) -> None:
         """Close the index."""
         if self._index is not None:
