@@ -42,13 +42,13 @@ def own_tokenizer(tokenizer: Any) -> Any:
 def _is_its_backend(tokenizer: Any) -> bool:
     """Whether the backend alone gives the tokenizer's own tokens, with each option, as tried."""
     try:
-        split = bool(tokenizer.split_special_tokens)
+        usual = bool(tokenizer.split_special_tokens)
         return all(
             tokenizer.encode(text, add_special_tokens=added, split_special_tokens=split)
             == _by_backend(tokenizer, text, added, split)
             for text in _PROBES
             for added in (True, False)
-            for split in (not split, split)
+            for split in (not usual, usual)
         )
     except (AttributeError, TypeError):  # of another make, which has no such backend or options
         return False
