@@ -132,7 +132,10 @@ def test_rollout_shows_what_was_said_done_scored_and_changed(page: Page, desk_ur
     page.get_by_text("System prompt", exact=True).click()
     expect(page.get_by_text("You are the support desk")).to_be_visible()
     page.get_by_text("5 tools").click()
-    expect(page.get_by_text("change_address")).to_be_visible()
+    offered = page.locator(".tools > li", has_text="change_address")
+    expect(offered).to_contain_text("What change_address does.")
+    offered.get_by_text("parameters").click()
+    expect(offered.get_by_text('"title": "change_address"')).to_be_visible()
     expect(page.locator(".thinking").first).to_contain_text("I need the order first")
     call = page.locator(".call").first
     expect(call.get_by_role("columnheader")).to_have_text(

@@ -21,7 +21,7 @@ from tinker_episodes.index.dialect import prepare_search
 from tinker_episodes.index.postgres import postgres_engine
 from tinker_episodes.index.tables import meta, metadata
 
-VERSION = 2
+VERSION = 3
 LOCK_TIMEOUT_S = 60
 """Seconds that a write waits for another process's; then it is a fault."""
 

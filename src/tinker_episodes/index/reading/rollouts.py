@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -21,6 +21,7 @@ from tinker_episodes.index.tables import (
     scores,
     token_texts,
     tokens,
+    tool_sets,
     transcripts,
 )
 
@@ -79,6 +80,10 @@ class RolloutPage:
     """What was said and done: `transcript.py` says how."""
     changes: Sequence[Mapping[str, Any]]
     """What it changed in the universe: `table`, `key`, `before`, `after`."""
+    tool_sets: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict[str, Any])
+    """The specs of the tools that a prompt offered, by the `tool_set` of its entry: `name`,
+    `description` and `parameters`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Tokens:
 
 _AT_ONCE = 1000
 """Tokens that are looked up at once."""
-_NAMES = tuple(field.name for field in fields(RolloutRow) if field.name != "scores")
+_NAMES = tuple(f.name for f in fields(RolloutRow) if f.name != "scores")
 _ROW = (*(rollouts.c[name] for name in _NAMES), rollouts.c.id)
 
 
@@ -149,15 +154,27 @@ def rollout_page(connection: Connection, key: str) -> RolloutPage | None:
     of_group = rollout_rows(connection, [row.id])[row.id]
     at = next(at for at, rollout in enumerate(of_group) if rollout.key == key)
     said = transcript_of(connection, key) or {}
+    entries = said.get("entries", [])
     return RolloutPage(
         where=where_of(row),
         rollout=of_group[at],
         previous=of_group[at - 1].key if at > 0 else None,
         next=of_group[at + 1].key if at + 1 < len(of_group) else None,
         scores=scores_of(connection, key),
-        entries=said.get("entries", []),
+        entries=entries,
         changes=said.get("changes", []),
+        tool_sets=tool_sets_of(connection, entries),
     )
+
+
+def tool_sets_of(
+    connection: Connection, entries: Sequence[Mapping[str, Any]]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The specs of the tools that a transcript's prompts offered, by their `tool_set`."""
+    hashes = {str(entry["tool_set"]) for entry in entries if "tool_set" in entry}
+    query = select(tool_sets.c.hash, tool_sets.c.body).where(tool_sets.c.hash.in_(hashes))
+    found = connection.execute(query) if hashes else ()
+    return {hash: unpacked(body) for hash, body in found}
 
 
 def scores_of(connection: Connection, key: str) -> tuple[ScoreRecord, ...]:
