@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from support.explorer import step_rows
 
 RUN = "/runs/careful"
 STEP = f"{RUN}/train/5"
@@ -53,7 +54,7 @@ def test_run_page_charts_rewards_scorers_endings_and_lengths(page: Page, desk_ur
 def test_hover_reads_the_values_of_a_step_in_all_charts(page: Page, desk_url: str) -> None:
     page.goto(desk_url + RUN)
     reward = page.get_by_role("group", name=re.compile("^Reward"))
-    rows = page.request.get(f"{desk_url}/api/steps?run=careful").json()["rows"]
+    rows = step_rows(page.request.get(f"{desk_url}/api/steps?run=careful").json())
     value = next(row["reward"] for row in rows if row["split"] == "train" and row["step"] == 0)
     box = reward.locator("svg").bounding_box()
     assert box is not None
