@@ -43,7 +43,7 @@ from tinker_episodes.index.reading.rollouts import (
 from tinker_episodes.index.reading.runs import Point, RunRow, runs_of
 from tinker_episodes.index.reading.searching import Hit, Search, SearchPage, search_page
 from tinker_episodes.index.reading.steps import StepColumns, StepRow, step_columns, steps_beside
-from tinker_episodes.index.reading.tasks import TaskGroup, TaskPage, task_page
+from tinker_episodes.index.reading.tasks import TaskGroup, TaskPage, TaskRollout, task_page
 from tinker_episodes.index.reading.where import SUPERSEDED, Where
 from tinker_episodes.index.records import ImageRecord, ScoreRecord, Split
 from tinker_episodes.index.schema import open_index
@@ -71,6 +71,7 @@ __all__ = [
     "StepRow",
     "TaskGroup",
     "TaskPage",
+    "TaskRollout",
     "Tokens",
     "Where",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.reading.where import GROUPS, SUPERSEDED, WHERE, Where, where_of
@@ -87,7 +87,9 @@ class GroupsPage:
 
 _NUMBERS = tuple(f.name for f in fields(GroupRow) if f.name not in ("where", "rewards"))
 COLUMNS = (*WHERE, *(groups.c[name] for name in _NUMBERS), groups.c.id)
-"""The columns of `GroupRow`, and the id."""
+"""The columns of `GroupRow` in its order, and the id."""
+_END = len(WHERE) + len(_NUMBERS)
+_GROUPS = select(*COLUMNS).select_from(GROUPS).where(groups.c.size > 0)
 _ERRORS = (
     groups.c.failed + groups.c.abandoned + groups.c.tool_errors + groups.c.format_errors
 )  # fmt: skip
@@ -120,13 +122,11 @@ def groups_page(
         raise RunIndexError(f"groups have no column {sort!r}; {', '.join(get_args(GroupSort))}")
     key = _sort_key(sort)
     query = (
-        select(*COLUMNS, key.label("sorted"))
-        .select_from(GROUPS)
+        _GROUPS.add_columns(key.label("sorted"))
         .where(
             runs.c.name == run,
             run_groups.c.split == str(split),
             run_groups.c.step == step,
-            groups.c.size > 0,
             ~SUPERSEDED if attempt is None else attempts.c.number == attempt,
             *_conditions(matching or GroupFilter()),
         )
@@ -140,27 +140,55 @@ def groups_page(
     rows = connection.execute(query).all()
     shown = rows[:limit]
     more = json.dumps([shown[-1].sorted, shown[-1].id]) if len(rows) > limit else None
-    return GroupsPage(group_rows(connection, shown), more, _attempts(connection, run, split, step))
-
-
-def group_rows(connection: Connection, rows: Sequence[Any]) -> tuple[GroupRow, ...]:
-    """Groups from rows that begin with `COLUMNS`, with the rewards of their rollouts."""
-    rewards: dict[int, list[float | None]] = {}
-    query = (
-        select(rollouts.c.group_id, rollouts.c.reward)
-        .where(rollouts.c.group_id.in_([row.id for row in rows]))
-        .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+    rewards: dict[int, list[float | None]] = {row.id: [] for row in shown}
+    for group, reward in connection.execute(_REWARDS, {"groups": list(rewards)}).all():
+        rewards[group].append(reward)
+    found = tuple(group_row(row, rewards[row.id]) for row in shown)
+    of = {"run": run, "split": str(split), "step": step}
+    played = connection.execute(_ATTEMPTS, of).all()
+    return GroupsPage(
+        found, more, tuple(StepAttempt(n, some, bool(old)) for n, some, old in played)
     )
-    for group, reward in connection.execute(query):
-        rewards.setdefault(group, []).append(reward)
-    return tuple(_group_row(row, tuple(rewards.get(row.id, ()))) for row in rows)
 
 
-def _group_row(row: Any, rewards: tuple[float | None, ...]) -> GroupRow:
-    columns: dict[str, Any] = dict(zip(_NUMBERS, row[len(WHERE) :], strict=False))
-    if row.constant is not None:
-        columns["constant"] = bool(row.constant)
-    return GroupRow(where_of(row), rewards=rewards, **columns)
+def group_row(row: Any, rewards: Iterable[float | None]) -> GroupRow:
+    """A group from a row that begins with `COLUMNS`, and its rollouts' rewards in their places."""
+    size, scored, mean, low, high, spread, constant, *rest = row[len(WHERE) : _END]
+    constant = None if constant is None else bool(constant)
+    return GroupRow(
+        where_of(row),
+        size,
+        scored,
+        mean,
+        low,
+        high,
+        spread,
+        constant,
+        *rest,
+        rewards=tuple(rewards),
+    )
+
+
+_REWARDS = (
+    select(rollouts.c.group_id, rollouts.c.reward)
+    .where(rollouts.c.group_id.in_(bindparam("groups", expanding=True)))
+    .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+)
+_ATTEMPTS = (
+    select(attempts.c.number, totals.c.rollouts, SUPERSEDED.label("superseded"))
+    .select_from(
+        run_groups.join(runs, run_groups.c.run_id == runs.c.id)
+        .join(totals, totals.c.run_group_id == run_groups.c.id)
+        .join(attempts, totals.c.attempt_id == attempts.c.id)
+    )
+    .where(
+        runs.c.name == bindparam("run"),
+        run_groups.c.split == bindparam("split"),
+        run_groups.c.step == bindparam("step"),
+        totals.c.rollouts > 0,
+    )
+    .order_by(attempts.c.number)
+)
 
 
 def _sort_key(sort: str) -> ColumnElement[Any]:
@@ -199,22 +227,3 @@ def _conditions(matching: GroupFilter) -> list[ColumnElement[bool]]:
     if m.high is not None:
         found.append(groups.c.mean <= m.high)
     return found
-
-
-def _attempts(connection: Connection, run: str, split: Split, step: int) -> tuple[StepAttempt, ...]:
-    query = (
-        select(attempts.c.number, totals.c.rollouts, SUPERSEDED.label("superseded"))
-        .select_from(
-            run_groups.join(runs, run_groups.c.run_id == runs.c.id)
-            .join(totals, totals.c.run_group_id == run_groups.c.id)
-            .join(attempts, totals.c.attempt_id == attempts.c.id)
-        )
-        .where(
-            runs.c.name == run,
-            run_groups.c.split == str(split),
-            run_groups.c.step == step,
-            totals.c.rollouts > 0,
-        )
-        .order_by(attempts.c.number)
-    )
-    return tuple(StepAttempt(n, count, bool(old)) for n, count, old in connection.execute(query))
