@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Executable, and_, bindparam, func, or_, select
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.reading.where import GROUPS, SUPERSEDED, WHERE, Where, where_of
@@ -89,7 +90,6 @@ _NUMBERS = tuple(f.name for f in fields(GroupRow) if f.name not in ("where", "re
 COLUMNS = (*WHERE, *(groups.c[name] for name in _NUMBERS), groups.c.id)
 """The columns of `GroupRow` in its order, and the id."""
 _END = len(WHERE) + len(_NUMBERS)
-_GROUPS = select(*COLUMNS).select_from(GROUPS).where(groups.c.size > 0)
 _ERRORS = (
     groups.c.failed + groups.c.abandoned + groups.c.tool_errors + groups.c.format_errors
 )  # fmt: skip
@@ -120,35 +120,47 @@ def groups_page(
     """
     if sort not in get_args(GroupSort):
         raise RunIndexError(f"groups have no column {sort!r}; {', '.join(get_args(GroupSort))}")
-    key = _sort_key(sort)
-    query = (
-        _GROUPS.add_columns(key.label("sorted"))
-        .where(
-            runs.c.name == run,
-            run_groups.c.split == str(split),
-            run_groups.c.step == step,
-            ~SUPERSEDED if attempt is None else attempts.c.number == attempt,
-            *_conditions(matching or GroupFilter()),
-        )
-        .order_by(key.desc() if descending else key, groups.c.id)
-        .limit(limit + 1)
-    )
-    if after is not None:
-        value, last = _cursor(after)
-        further = key < value if descending else key > value
-        query = query.where(or_(further, and_(key == value, groups.c.id > last)))
-    rows = connection.execute(query).all()
+    value, last = (None, None) if after is None else _cursor(after)
+    of = {"run": run, "split": str(split), "step": step}
+    query = _query(sort, descending, matching or GroupFilter(), attempt is None, after is None)
+    rows = connection.execute(
+        query, of | {"attempt": attempt, "value": value, "last": last, "limit": limit + 1}
+    ).all()
     shown = rows[:limit]
     more = json.dumps([shown[-1].sorted, shown[-1].id]) if len(rows) > limit else None
     rewards: dict[int, list[float | None]] = {row.id: [] for row in shown}
     for group, reward in connection.execute(_REWARDS, {"groups": list(rewards)}).all():
         rewards[group].append(reward)
     found = tuple(group_row(row, rewards[row.id]) for row in shown)
-    of = {"run": run, "split": str(split), "step": step}
     played = connection.execute(_ATTEMPTS, of).all()
-    return GroupsPage(
-        found, more, tuple(StepAttempt(n, some, bool(old)) for n, some, old in played)
+    return GroupsPage(found, more, tuple(StepAttempt(n, c, bool(old)) for n, c, old in played))
+
+
+@lru_cache(maxsize=100)
+def _query(
+    sort: str, descending: bool, matching: GroupFilter, standing: bool, beginning: bool
+) -> Executable:
+    """The statement of a page, made once: making it costs more than running it."""
+    key = _sort_key(sort)
+    query = (
+        select(*COLUMNS, key.label("sorted"))
+        .select_from(GROUPS)
+        .where(
+            runs.c.name == bindparam("run"),
+            run_groups.c.split == bindparam("split"),
+            run_groups.c.step == bindparam("step"),
+            groups.c.size > 0,
+            ~SUPERSEDED if standing else attempts.c.number == bindparam("attempt"),
+            *_conditions(matching),
+        )
+        .order_by(key.desc() if descending else key, groups.c.id)
+        .limit(bindparam("limit"))
     )
+    if beginning:
+        return query
+    value = bindparam("value")
+    further = key < value if descending else key > value
+    return query.where(or_(further, and_(key == value, groups.c.id > bindparam("last"))))
 
 
 def group_row(row: Any, rewards: Iterable[float | None]) -> GroupRow:

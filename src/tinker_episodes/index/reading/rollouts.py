@@ -135,7 +135,7 @@ def rollout_page(connection: Connection, key: str) -> RolloutPage | None:
     of_group = list(connection.execute(_KEYS, {"group": row.group_id}).scalars())
     at = of_group.index(key)
     found = scores_of(connection, key)
-    said = {} if row.body is None else unpacked(row.body)
+    said: dict[str, Any] = {} if row.body is None else unpacked(row.body)
     entries = said.get("entries", [])
     return RolloutPage(
         where=where_of(row),
@@ -236,7 +236,7 @@ def _rollout_row(row: Any, values: Mapping[str, float]) -> RolloutRow:
     """A rollout from a row that begins with `_ROW`."""
     key, place, status, reward, trained_reward, trained, *rest = row[: len(_NAMES)]
     return RolloutRow(
-        key, place, Status(status), reward, trained_reward, bool(trained), *rest, values
+        key, place, Status(status), reward, trained_reward, bool(trained), *rest, scores=values
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, bindparam, select, tuple_
+from sqlalchemy import Connection, Executable, bindparam, select, tuple_
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.reading.groups import COLUMNS, GroupRow, group_row
@@ -58,14 +59,13 @@ def task_page(
     Raises:
         RunIndexError: `after` comes from another page.
     """
-    query = _GROUPS.limit(limit + 1)
-    if run is not None:
-        query = query.where(runs.c.name == run)
-    if split is not None:
-        query = query.where(run_groups.c.split == str(split))
-    if after is not None:
-        query = query.where(tuple_(*_PLACE) > _cursor(after))
-    rows = connection.execute(query, {"bundle": bundle, "task": task}).all()
+    query = _query(run is None, split is None, after is None)
+    at = (None, None, None) if after is None else _cursor(after)
+    rows = connection.execute(
+        query,
+        {"bundle": bundle, "task": task, "run": run, "split": split and str(split)}
+        | {"at_run": at[0], "at_step": at[1], "at_group": at[2], "limit": limit + 1},
+    ).all()
     shown = rows[:limit]
     played: dict[int, list[TaskRollout]] = {row.id: [] for row in shown}
     ended = connection.execute(_ROLLOUTS, {"groups": list(played)}).all()
@@ -81,17 +81,31 @@ def task_page(
     )
 
 
-_PLACE = (run_groups.c.run_id, run_groups.c.step, groups.c.id)
-_GROUPS = (
-    select(*COLUMNS, run_groups.c.run_id.label("run_id"))
-    .select_from(GROUPS)
-    .where(
-        groups.c.task == bindparam("task"),
-        bundles.c.name == bindparam("bundle"),
-        groups.c.size > 0,
+@cache
+def _query(every_run: bool, both_splits: bool, beginning: bool) -> Executable:
+    """The statement of a page, made once: making it costs more than running it."""
+    place = (run_groups.c.run_id, run_groups.c.step, groups.c.id)
+    query = (
+        select(*COLUMNS, run_groups.c.run_id.label("run_id"))
+        .select_from(GROUPS)
+        .where(
+            groups.c.task == bindparam("task"),
+            bundles.c.name == bindparam("bundle"),
+            groups.c.size > 0,
+        )
+        .order_by(*place)
+        .limit(bindparam("limit"))
     )
-    .order_by(*_PLACE)
-)
+    if not every_run:
+        query = query.where(runs.c.name == bindparam("run"))
+    if not both_splits:
+        query = query.where(run_groups.c.split == bindparam("split"))
+    if not beginning:
+        last = tuple_(bindparam("at_run"), bindparam("at_step"), bindparam("at_group"))
+        query = query.where(tuple_(*place) > last)
+    return query
+
+
 _ROLLOUTS = (
     select(
         rollouts.c.group_id, rollouts.c.key, rollouts.c.status, rollouts.c.reward, rollouts.c.cut
