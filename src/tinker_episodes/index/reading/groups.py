@@ -158,7 +158,7 @@ def _query(
     )
     if beginning:
         return query
-    value = bindparam("value")
+    value: ColumnElement[Any] = bindparam("value")
     further = key < value if descending else key > value
     return query.where(or_(further, and_(key == value, groups.c.id > bindparam("last"))))
 
