@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -39,6 +40,25 @@ _SEARCH = """
     INSERT INTO search SELECT rollout_id + %s, array_to_tsvector(array_replace(words, %s, %s))
     FROM words
 """
+
+
+@contextmanager
+def copy_on_postgres(file: str, given: str | None) -> Generator[str | None]:
+    """The URL of a database with a copy of an index; None where no server is installed.
+
+    Args:
+        given: A database that holds the copy already; `no`: none is made.
+    """
+    from support.postgres import programs, serve
+
+    if given == "no" or (given is None and programs() is None):
+        yield None
+    elif given is not None:
+        yield given
+    else:
+        with serve() as url:
+            copy_index(file, url)
+            yield url
 
 
 def copy_index(file: str, url: str) -> None:
