@@ -149,7 +149,7 @@ function refresh() {
 function changedState(state) {
   const mark = document.getElementById("live");
   mark.className = `live ${state}`;
-  mark.textContent = { live: "live", lost: "connection lost", off: "" }[state];
+  mark.textContent = { live: "live", lost: "connection lost", refused: "refused: it wants a token" }[state];
   if (state === "live") refresh();
 }
 
@@ -162,7 +162,7 @@ document.addEventListener("click", (event) => {
   const href = anchor.getAttribute("href");
   if (href.startsWith("#")) return;
   event.preventDefault();
-  go(href, { replace: anchor.pathname === location.pathname && anchor.search !== location.search });
+  go(href, { replace: !anchor.rel && anchor.pathname === location.pathname && anchor.search !== location.search });
 });
 document.addEventListener("open-page", (event) => go(event.detail, { replace: event.replace }));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
@@ -170,7 +170,7 @@ addEventListener("popstate", (event) => {
   // A link to a message of the open page changes the fragment alone: the browser scrolls there.
   if (opened !== location.pathname + location.search) open({ scroll: event.state?.scroll ?? 0 });
 });
-addEventListener("hashchange", () => named() && reveal(named()));
+addEventListener("hashchange", () => (takeToken() ? location.reload() : named() && reveal(named())));
 addEventListener("resize", () => page && page.view.resizes && paint({ fresh: false }));
 
 history.scrollRestoration = "manual";

@@ -4,7 +4,7 @@ import { callBlock } from "./call.js";
 import { el } from "./dom.js";
 import { plural } from "./format.js";
 import { picture } from "./pictures.js";
-import { textBlock } from "./text.js";
+import { plain, textBlock } from "./text.js";
 import { tokenLine } from "./tokens.js";
 
 const SLICE = 80;
@@ -119,6 +119,12 @@ export function fold(label, ...children) {
   return el("details", { class: "fold" }, el("summary", {}, label), children);
 }
 
+const MOST_CITED = 8;
+
 function citations(names) {
-  return names && el("p", { class: "citation" }, "Evidence of ", names.map((name, at) => [at > 0 && ", ", el("a", { href: `#score-${name.at}` }, textBlock(name.name))]));
+  if (!names) return null;
+  const links = names.map((name) => el("a", { href: `#score-${name.at}` }, plain(name.name, 60)));
+  const spaced = links.map((one, at) => [at > 0 && ", ", one]);
+  const [first, rest] = [spaced.slice(0, MOST_CITED), spaced.slice(MOST_CITED)];
+  return [el("p", { class: "citation" }, "Evidence of ", first), rest.length > 0 && el("div", { class: "citation" }, fold(`and of ${plural(rest.length, "more scorer")}`, rest))];
 }

@@ -57,7 +57,7 @@ export function render({ a, b, pairs }) {
   const first = pairs.findIndex((pair) => !pair.same);
   return [
     heading("Compare", el("span", { class: "quiet" }, sameTask(a, b), differing === 0 ? "They do the same." : `${plural(differing, "place")} of ${pairs.length} differ.`)),
-    el("div", { class: "compare" }, side(a), side(b), runsOf(pairs).map((stretch) => rows(stretch, pairs, first))),
+    el("div", { class: "compare" }, side(a, b), side(b, a), runsOf(pairs).map((stretch) => rows(stretch, pairs, first))),
   ];
 }
 
@@ -65,14 +65,24 @@ function sameTask(a, b) {
   return a.where.task === b.where.task && a.where.bundle === b.where.bundle ? "" : "They are of two tasks. ";
 }
 
-function side({ rollout, scores, where }) {
+const MOST_SCORES = 6;
+
+function side({ rollout, scores, where }, other) {
   return el(
     "section",
     { class: "side" },
     el("h2", {}, link(address.rollout(rollout.key), `${rollout.place + 1} · ${shortKey(rollout.key)}`), " ", ending(rollout)),
     el("p", {}, el("b", { class: "num" }, rewards(rollout)), el("span", { class: "quiet" }, ` ${where.split} step ${where.step}`)),
-    scores.length > 1 && el("p", { class: "quiet" }, scores.map((score, at) => [at > 0 && ", ", textBlock(score.name), ` ${reward(score.value)}`])),
+    scores.length > 1 && scoreLine(scores, other.rollout.scores),
   );
+}
+
+/** The scores in one line, those first in which the other rollout differs. */
+function scoreLine(scores, others) {
+  const differing = scores.filter((score) => score.value !== others[score.name]);
+  const first = [...differing, ...scores.filter((score) => score.value === others[score.name])].slice(0, MOST_SCORES);
+  const more = scores.length - first.length;
+  return el("p", { class: "quiet" }, first.map((score, at) => [at > 0 && ", ", `${plain(score.name, 40)} ${reward(score.value)}`]), more > 0 && ` and ${more} more`);
 }
 
 /** Stretches of the same steps, to be folded, and single differing ones: `[from, to]`. */

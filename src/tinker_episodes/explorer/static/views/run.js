@@ -1,6 +1,6 @@
 // One run over its steps, with other runs laid over it.
 
-import { run as charts } from "../curves.js";
+import { colorOf, run as charts } from "../curves.js";
 import { el } from "../dom.js";
 import { count, number, percent, reward } from "../format.js";
 import { badge, empty, facts, heading } from "../parts.js";
@@ -61,7 +61,7 @@ function overlays({ run, runs, names }, query) {
   const chips = others.slice(0, 40).map((one) => {
     const on = chosen.includes(one.name);
     const next = on ? chosen.filter((name) => name !== one.name) : [...chosen, one.name];
-    const color = names.indexOf(one.name);
+    const color = colorOf(names.indexOf(one.name));
     return el("a", { class: on ? `toggle on c${color}` : "toggle", href: changed({ with: next }), role: "button", "aria-pressed": String(on) }, plain(one.name, 60));
   });
   return el("div", { class: "chips", role: "group", "aria-label": "Runs to lay over this one" }, el("span", { class: "quiet" }, "Lay over:"), chips);
