@@ -25,6 +25,8 @@ from tinker_episodes.index import (
     ScoreRecord,
     Split,
     Status,
+    Summary,
+    SummaryFile,
     ToolSetRecord,
 )
 
@@ -290,3 +292,12 @@ def desk_index(folder: Path, *, steps: int = 16, size: int = 6) -> str:
     file_groups(url, desk_groups(second, steps // 2 + 1, size, 2))
     file_groups(url, desk_groups(resumed, steps, size, 3))
     return url
+
+
+def file_summaries(url: str, log_path: str, summaries: Sequence[Summary]) -> None:
+    """Take them over as the writer does when the trainer has written them."""
+    file = SummaryFile(f"iteration_{summaries[0].step}/train_x.jsonl", 1, tuple(summaries))
+    writer = IndexWriter(url)
+    writer.follow(log_path, lambda known: () if file.name in known else (file,))
+    writer.look()
+    writer.close()

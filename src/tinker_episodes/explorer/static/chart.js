@@ -26,6 +26,11 @@ export function chart({ title, unit = "", help = "", series, format = number, wi
     drawn.length === 0 ? el("p", { class: "quiet" }, "No values yet.") : plot(model, width, height),
   );
   figure.model = model;
+  figure.updated = (old) => {
+    const { reading = null } = old.model;
+    old.model = model;
+    read(old, model.steps.includes(reading) ? reading : null); // what is hovered stays read
+  };
   return figure;
 }
 

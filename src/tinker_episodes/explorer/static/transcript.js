@@ -1,7 +1,7 @@
 // A transcript: prompts, replies with their calls, results and notes, one article an entry.
 
 import { callBlock } from "./call.js";
-import { el } from "./dom.js";
+import { el, kept } from "./dom.js";
 import { plural } from "./format.js";
 import { picture } from "./pictures.js";
 import { plain, textBlock } from "./text.js";
@@ -11,7 +11,7 @@ const SLICE = 80;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
-  const list = el("div", { class: "transcript" });
+  const list = transcriptOf(entries, sampled);
   const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited, toolSets };
   let at = 0;
   const slice = (until) => {
@@ -27,6 +27,11 @@ export function transcript(entries, { sampled = null, cited = new Map(), toolSet
     }
   };
   return { list, drawn: at < entries.length ? rest() : Promise.resolve() };
+}
+
+/** The place of a transcript that is drawn already, for an update of the page around it. */
+export function transcriptOf(entries, sampled) {
+  return kept(el("div", { class: "transcript" }), sampled ?? entries);
 }
 
 /** The number of each reply's call → the number of its result: results follow in the calls' order. */

@@ -2,14 +2,14 @@
 
 import { align, stepsOf } from "../align.js";
 import { callBlock } from "../call.js";
-import { el, reveal } from "../dom.js";
+import { el, kept, reveal } from "../dom.js";
 import { plural, reward, shortKey } from "../format.js";
 import { empty, ending, heading, link, rewards } from "../parts.js";
 import { address } from "../router.js";
 import { plain, textBlock } from "../text.js";
 import { content, fold, pairResults } from "../transcript.js";
+import { reload as renewed } from "./rollout.js";
 
-export const live = false;
 export const whole = true;
 
 export async function load(_params, query, ask) {
@@ -18,6 +18,12 @@ export async function load(_params, query, ask) {
   const both = await Promise.all([ask("rollout", { key: a }), ask("rollout", { key: b })]);
   const steps = both.map(({ entries }) => stepsOf(entries, pairResults(entries)));
   return { a: both[0], b: both[1], pairs: align(...steps) };
+}
+
+export async function reload(data, ask) {
+  if (!data.a) return data;
+  const [a, b] = await Promise.all([renewed(data.a, ask), renewed(data.b, ask)]);
+  return { ...data, a, b };
 }
 
 export function crumbs({ a, b }) {
@@ -51,13 +57,12 @@ function nextDifference() {
   return reveal(next, "center");
 }
 
-export function render({ a, b, pairs }) {
+export function render({ a, b, pairs }, { updating }) {
   if (!a) return [heading("Compare"), empty("Two rollouts are needed.", "Open a group, and pick two of its rollouts there.")];
   const differing = pairs.filter((pair) => !pair.same).length;
-  const first = pairs.findIndex((pair) => !pair.same);
   return [
     heading("Compare", el("span", { class: "quiet" }, sameTask(a, b), differing === 0 ? "They do the same." : `${plural(differing, "place")} of ${pairs.length} differ.`)),
-    el("div", { class: "compare" }, side(a, b), side(b, a), runsOf(pairs).map((stretch) => rows(stretch, pairs, first))),
+    el("div", { class: "compare" }, side(a, b), side(b, a), kept(el("div", { class: "pairs" }, !updating && pairRows(pairs)), pairs)),
   ];
 }
 
@@ -83,6 +88,11 @@ function scoreLine(scores, others) {
   const first = [...differing, ...scores.filter((score) => score.value === others[score.name])].slice(0, MOST_SCORES);
   const more = scores.length - first.length;
   return el("p", { class: "quiet" }, first.map((score, at) => [at > 0 && ", ", `${plain(score.name, 40)} ${reward(score.value)}`]), more > 0 && ` and ${more} more`);
+}
+
+function pairRows(pairs) {
+  const first = pairs.findIndex((pair) => !pair.same);
+  return runsOf(pairs).map((stretch) => rows(stretch, pairs, first));
 }
 
 /** Stretches of the same steps, to be folded, and single differing ones: `[from, to]`. */

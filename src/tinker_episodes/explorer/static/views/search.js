@@ -9,8 +9,6 @@ import { plain, visible } from "../text.js";
 const FIELDS = ["q", "run", "split", "from", "to", "task", "tag", "tool", "low", "high", "cut", "status", "error"];
 const PAUSE_MS = 180;
 
-export const live = false;
-
 export async function load(_params, query, ask) {
   const asked = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) ?? ""]));
   const any = FIELDS.some((name) => asked[name] !== "");
@@ -38,7 +36,7 @@ export function render(data) {
 
 function form({ runs, labels, asked }) {
   const field = (name, label, attrs = {}) => el("label", {}, label, el("input", { name, value: asked[name], autocomplete: "off", spellcheck: "false", ...attrs }));
-  const pick = (name, label, options) => el("label", {}, label, el("select", { name }, options.map(([value, text]) => el("option", { value, selected: value === asked[name] }, text))));
+  const pick = (name, label, options) => el("label", {}, label, el("select", { name }, options.map(([value, text]) => el("option", { value, "data-key": value, selected: value === asked[name] }, text))));
   const names = (kind) => labels[kind].map((name) => [name, plain(name, 60)]);
   return el(
     "form",
