@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.explorer import served
+from support.explorer import Serve, served
 from support.explorer_runs import file_groups
-from support.odd_runs import LONG_NAME, groups, odd_index
+from support.odd_runs import LONG_NAME, groups, many_groups, odd_index
 
 STEPS = 750
 GROUPS = 205
@@ -166,3 +166,35 @@ def test_half_typed_search_keeps_its_form(page: Page, odd_url: str) -> None:
     expect(page.locator(".results li")).to_have_count(1)
     expect(field).to_have_value('"word alone"')
     page.seen.faults = [fault for fault in page.seen.faults if "400" not in fault]
+
+
+def test_reader_of_further_groups_stays_there_while_groups_are_filed(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'episodes.db'}"
+    file_groups(url, many_groups(tmp_path, 150))
+    page.goto(f"{serve(tmp_path)}/runs/wide/train/0?sort=task&order=up")
+    page.get_by_role("link", name="More groups").click()
+    row = page.get_by_role("link", name="task-00130")
+    row.focus()
+    row.scroll_into_view_if_needed()
+    before = row.bounding_box()
+    file_groups(url, groups(tmp_path, "wide", iter([(0, "task-00000-more", [0.5])]), first=150))
+    expect(page.locator("dl.facts")).to_contain_text("151")
+    expect(page.locator("tbody tr")).to_have_count(50)
+    expect(row).to_be_focused()
+    assert row.bounding_box() == before
+
+
+def test_run_among_very_many_offers_the_latest_and_leads_to_the_others(
+    page: Page, serve: Serve, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'episodes.db'}"
+    for at in range(45):
+        file_groups(url, groups(tmp_path, f"run{at}", iter([(0, "once", [0.5])])))
+    page.goto(f"{serve(tmp_path)}/runs/run44?with=run1")
+    chips = page.get_by_role("group", name="Runs to lay over this one")
+    expect(chips.get_by_role("button")).to_have_count(41)
+    expect(chips.get_by_role("button", name="run1", exact=True)).to_be_visible()
+    chips.get_by_role("link", name="3 more").click()
+    expect(page.get_by_role("row", name="run0")).to_be_visible()

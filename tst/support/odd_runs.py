@@ -36,10 +36,12 @@ def scored(names: list[str], value: float) -> tuple[ScoreRecord, ...]:
     return tuple(ScoreRecord(name, value, f"Found {value}.", {"messages": [1]}) for name in names)
 
 
-def groups(folder: Path, run: str, rows: Iterator[tuple[int, str, list[float | None]]]) -> Groups:
-    """Groups of a run: `rows` gives each one's step, task and rewards."""
+def groups(
+    folder: Path, run: str, rows: Iterator[tuple[int, str, list[float | None]]], *, first: int = 0
+) -> Groups:
+    """Groups of a run: `rows` gives each one's step, task and rewards; `first` is their number."""
     attempt = Attempt(str(folder / run), f"token-{run}", 0)
-    for at, (step, task, rewards) in enumerate(rows):
+    for at, (step, task, rewards) in enumerate(rows, first):
         group = Group(attempt, f"g-{run}-{at}", Split.TRAIN, step, BUNDLE, task, ("hard", "long"))
         yield group, [rollout(f"{run}-{at}-{n}", n, value) for n, value in enumerate(rewards)]
 
