@@ -80,11 +80,15 @@ function filters(query) {
     "form",
     { class: "filters", role: "search", on: { submit: (event) => submit(event) } },
     FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label)),
-    field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
-    field("tag", "tag"),
-    field("low", "mean from", { type: "number", step: "any" }),
-    field("high", "to", { type: "number", step: "any" }),
-    el("button", { type: "submit" }, "Filter"),
+    el(
+      "span",
+      { class: "fields" },
+      field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
+      field("tag", "tag"),
+      field("low", "mean from", { type: "number", step: "any" }),
+      field("high", "to", { type: "number", step: "any" }),
+      el("button", { type: "submit" }, "Filter"),
+    ),
   );
 }
 
