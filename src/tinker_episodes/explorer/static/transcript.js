@@ -95,7 +95,7 @@ function tool(name, spec) {
 function reply(entry, at, entries, { results, turns, pieces, tokens }) {
   const turn = turns.get(at);
   const calls = entry.calls.map((call, n) => callBlock(call, entries[results.get(`${at}:${n}`)], results.get(`${at}:${n}`)));
-  const said = tokens && turn ? tokenLine(turn, pieces) : content(entry.content, false);
+  const said = tokens && turn ? tokenLine(turn, pieces, turn === turns.values().next().value) : content(entry.content, false);
   const nothing = !tokens && isEmpty(entry.content) && calls.length === 0 && entry.malformed.length === 0;
   return [
     said,

@@ -62,7 +62,7 @@ export function render({ a, b, pairs }, { updating }) {
   const differing = pairs.filter((pair) => !pair.same).length;
   return [
     heading("Compare", el("span", { class: "quiet" }, sameTask(a, b), differing === 0 ? "They do the same." : `${plural(differing, "place")} of ${pairs.length} differ.`)),
-    el("div", { class: "compare" }, side(a, b), side(b, a), kept(el("div", { class: "pairs" }, !updating && pairRows(pairs)), pairs)),
+    el("div", { class: "compare" }, side(a, b), side(b, a), kept(el("div", { class: "pairs" }, !updating && pairRows(pairs, [a.rollout.key, b.rollout.key])), pairs)),
   ];
 }
 
@@ -90,9 +90,9 @@ function scoreLine(scores, others) {
   return el("p", { class: "quiet" }, first.map((score, at) => [at > 0 && ", ", `${plain(score.name, 40)} ${reward(score.value)}`]), more > 0 && ` and ${more} more`);
 }
 
-function pairRows(pairs) {
+function pairRows(pairs, keys) {
   const first = pairs.findIndex((pair) => !pair.same);
-  return runsOf(pairs).map((stretch) => rows(stretch, pairs, first));
+  return runsOf(pairs).map((stretch) => rows(stretch, pairs, first, keys));
 }
 
 /** Stretches of the same steps, to be folded, and single differing ones: `[from, to]`. */
@@ -106,31 +106,31 @@ function runsOf(pairs) {
   return found;
 }
 
-function rows([from, to], pairs, first) {
-  if (!pairs[from].same) return pairRow(pairs[from], from, from === first);
-  const same = pairs.slice(from, to).map((pair, at) => pairRow(pair, from + at, false));
+function rows([from, to], pairs, first, keys) {
+  if (!pairs[from].same) return pairRow(pairs[from], from, from === first, keys);
+  const same = pairs.slice(from, to).map((pair, at) => pairRow(pair, from + at, false, keys));
   if (to - from === 1) return same;
   return el("details", { class: "same-steps" }, el("summary", {}, `${plural(to - from, "step")} the same`), same);
 }
 
-function pairRow({ a, b, same }, at, first) {
+function pairRow({ a, b, same }, at, first, keys) {
   return el(
     "div",
     { class: `pair ${same ? "same" : "different"}${first ? " first" : ""}`, id: `p${at}`, tabindex: "-1", "data-stop": true, "data-difference": !same },
     first && el("p", { class: "first-label" }, "The first difference"),
-    cell(a),
-    cell(b),
+    cell(a, keys[0]),
+    cell(b, keys[1]),
   );
 }
 
-function cell(step) {
+function cell(step, key) {
   if (step === null) return el("div", { class: "cell nothing" }, "nothing here");
-  return el("div", { class: `cell ${step.kind}` }, el("span", { class: "place" }, step.at), step.kind === "call" ? callCell(step) : saidCell(step));
+  return el("div", { class: `cell ${step.kind}` }, el("a", { class: "place", href: address.rollout(key, {}, step.at), title: "this message in its rollout" }, step.at), step.kind === "call" ? callCell(step) : saidCell(step));
 }
 
-function callCell({ entry, call, first, result, resultAt }) {
+function callCell({ entry, call, first, result }) {
   const said = first && content(entry.content, false);
-  return [said, callBlock(call, result, resultAt), result && el("div", { class: result.error ? "answer error" : "answer" }, content(result.content, true))];
+  return [said, callBlock(call, result), result && el("div", { class: result.error ? "answer error" : "answer" }, content(result.content, true))];
 }
 
 function saidCell({ kind, entry }) {

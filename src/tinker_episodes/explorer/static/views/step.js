@@ -78,10 +78,10 @@ function filters(query) {
   return el(
     "form",
     { class: "filters", role: "search", on: { submit: (event) => submit(event) } },
-    el("div", {}, FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label))),
+    FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label)),
     el(
-      "div",
-      {},
+      "span",
+      { class: "fields" },
       field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
       field("tag", "tag"),
       field("low", "mean from", { type: "number", step: "any" }),

@@ -49,7 +49,7 @@ function stepsOf(groups) {
 function runChoice(groups, query) {
   const run = query.get("run") ?? groups[0]?.group.where.run;
   if (!run) return null;
-  return query.get("run") ? el("a", { class: "toggle", href: changed({ run: "" }) }, "in all runs") : el("a", { class: "toggle", href: changed({ run }) }, `in ${plain(run, 40)} alone`);
+  return query.get("run") ? el("a", { class: "toggle", href: changed({ run: "" }) }, "Show all runs") : el("a", { class: "toggle", href: changed({ run }) }, `Show ${plain(run, 40)} alone`);
 }
 
 function row({ group, rollouts }, range, named) {
