@@ -168,7 +168,7 @@ def test_each_side_leads_to_the_message_in_its_rollout(page: Page, desk_url: str
     a, b = rollouts[0]["key"], rollouts[1]["key"]
     page.goto(f"{desk_url}/compare?a={a}&b={b}")
     place = page.locator(".cell .place").last
-    message = place.inner_text()
+    message = place.text_content()  # its inner text is empty until it is drawn
     place.click()
     expect(page).to_have_url(f"{desk_url}/rollouts/{b}#m{message}")
     expect(page.locator(f"#m{message}")).to_be_focused()
