@@ -52,8 +52,8 @@ class Tool:
     description: str
     schema: Mapping[str, Any]
     """The JSON Schema of the arguments, an object."""
-    call: Callable[[Environment, Mapping[str, Any]], Awaitable[ToolOutput]]
-    """Runs it with arguments that fit the schema."""
+    call: Callable[[Environment, Mapping[str, Any]], ToolOutput | Awaitable[ToolOutput]]
+    """Runs it with arguments that fit the schema; what is async in it, when that is awaited."""
     blocking: bool = False
     """Whether it runs in a thread of its own, where it may outlive the await for it."""
     images: bool = False
@@ -186,14 +186,16 @@ def _method_tool(
     schema = mark.schema if model is None else schema_of(where, model)
     assert schema is not None
 
-    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
+    name = mark.name or attribute
+
+    def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput | Awaitable[ToolOutput]:
         given = dict(arguments) if model is None else keywords(model, arguments)
         bound = getattr(env, attribute)
-        result = await (_in_thread(bound, given) if mark.blocking else _run(bound, given))
-        return _output(mark.name or attribute, result)
+        result = _in_thread(bound, given) if mark.blocking else bound(**given)
+        return _awaited(name, result) if inspect.isawaitable(result) else _output(name, result)
 
     return Tool(
-        name=mark.name or attribute,
+        name=name,
         description=mark.description or inspect.cleandoc(method.__doc__ or ""),
         schema=schema,
         call=call,
@@ -209,10 +211,14 @@ def _gives_images(method: Callable[..., Any]) -> bool:
 
 
 def _host_tool(host: HostTool, bind: Callable[[Environment], Any]) -> Tool:
-    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
-        return _output(host.name, await bind(env).run(_HostInput(dict(arguments))))
+    def call(env: Environment, arguments: Mapping[str, Any]) -> Awaitable[ToolOutput]:
+        return _awaited(host.name, bind(env).run(_HostInput(dict(arguments))))
 
     return Tool(host.name, inspect.cleandoc(host.description), dict(host.parameters_schema), call)
+
+
+async def _awaited(name: str, running: Awaitable[Any]) -> ToolOutput:
+    return _output(name, await running)
 
 
 def _output(name: str, result: Any) -> ToolOutput:
@@ -229,11 +235,6 @@ class _HostInput:
 
     arguments: dict[str, Any]
     call_id: str | None = None
-
-
-async def _run(bound: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    result = bound(**given)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _in_thread(bound: Callable[..., Any], given: Mapping[str, Any]) -> asyncio.Future[Any]:

@@ -11,6 +11,7 @@ database that holds a copy of it already, or is `no`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -77,7 +78,7 @@ def pages(reader: IndexReader, made: Made, chance: random.Random) -> dict[str, C
     one, some = rollout(), group()
     return {
         "runs": reader.runs,
-        "curves": lambda: reader.steps(made.run),
+        "curves": lambda: reader.curves(made.run),
         "step": lambda: reader.groups(made.run, Split.TRAIN, step()),
         "step, filtered": lambda: reader.groups(
             made.run, Split.TRAIN, step(), sort="mean", matching=GroupFilter(tag="easy", cut=True)
@@ -111,6 +112,8 @@ def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
     file = url.removeprefix("sqlite:///")
     raw = sqlite3.connect(f"file:{file}?mode=ro", uri=True) if url.startswith("sqlite") else None
     rows: list[dict[str, Any]] = []
+    gc.collect()
+    gc.freeze()  # as the explorer does before it serves
     for name, ask in pages(reader, made, chance).items():
         ask()
         clock, cpu, own = [], [], []
@@ -239,10 +242,14 @@ def _postgres_row(
     work = "pages on PostgreSQL"
     if not on_postgres:
         return left_out(work, "no PostgreSQL is installed")
-    times = {row["work"]: on_postgres[row["work"]]["p95_ms"] / row["p95_ms"] for row in on_sqlite}
-    worst = max(times, key=lambda name: times[name])
-    figure = f"at most {times[worst]:.1f} x ({worst})"
-    return Row(work, "on SQLite", _sizes(made), figure, "3 x", times[worst] <= 3, times)
+    ratios = {row["work"]: on_postgres[row["work"]]["p95_ms"] / row["p95_ms"] for row in on_sqlite}
+    worst = max(ratios, key=lambda name: ratios[name])
+    slowest = max(on_postgres.values(), key=lambda row: row["p95_ms"] / row["goal_ms"])
+    figure = (
+        f"at most {ratios[worst]:.1f} x ({worst.removeprefix('page: ')}); nearest to its goal: "
+        f"{slowest['p95_ms']:.1f} ms ({slowest['work'].removeprefix('page: ')})"
+    )
+    return Row(work, "on SQLite", _sizes(made), figure, "3 x", ratios[worst] <= 3, ratios)
 
 
 def _sizes(made: Made) -> str:

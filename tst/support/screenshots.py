@@ -118,8 +118,8 @@ def main(run: str = "", to: str = "docs", width: int = 1280, every: bool = False
         work = Path(tempfile.gettempdir()) / "runs-of-pictures"  # pages show it
         work.mkdir()
         stack.callback(shutil.rmtree, work)
-        desk_index(work, steps=24, size=8)
         demo = Path(run).absolute() if run else _demo(work / "runs")
+        desk_index(work, steps=24, size=8)
         urls = {False: stack.enter_context(served(work)), True: stack.enter_context(served(demo))}
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=chromium, args=["--no-sandbox"]
