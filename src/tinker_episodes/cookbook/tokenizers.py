@@ -8,7 +8,7 @@ their tokens are remembered. Other texts go straight to the tokenizer's backend,
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 _SHORT = 64
 """Characters of the longest text that is remembered."""
@@ -29,11 +29,11 @@ def own_tokenizer(tokenizer: Any) -> Any:
     that a call changes.
     """
     try:
-        own = copy.deepcopy(tokenizer)
+        own: Any = copy.deepcopy(tokenizer)
     except TypeError:
         return tokenizer
     if _is_its_backend(own):
-        made: Any = type(own)
+        made = cast(Any, type(own))
         own.__class__ = type(made.__name__, (_Short, made), {})
         vars(own)["_remembered"] = {}
     return own
