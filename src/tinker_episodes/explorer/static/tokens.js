@@ -6,13 +6,13 @@ import { plain, visible } from "./text.js";
 const MOST = 20000;
 
 /** The sampled tokens of one turn as spans; a line for what came before them. */
-export function tokenLine(turn, pieces) {
+export function tokenLine(turn, pieces, first) {
   const { sampled, logprobs, observation, extends: extended } = turn;
   const shown = sampled.slice(0, MOST);
   return el(
     "div",
     { class: "tokens" },
-    el("p", { class: "quiet" }, `${sampled.length} sampled after ${observation.length} ${extended ? "further" : ""} prompt tokens${extended ? "" : ": the history was rendered anew"}${sampled.length > MOST ? `; the first ${MOST} are shown` : ""}`),
+    el("p", { class: "quiet" }, `${sampled.length} sampled after ${observation.length} ${extended ? "further " : ""}prompt tokens${extended || first ? "" : ": the history was rendered anew"}${sampled.length > MOST ? `; the first ${MOST} are shown` : ""}`),
     el("div", { class: "text mono" }, shown.map((token, at) => span(token, logprobs?.[at], pieces))),
   );
 }
