@@ -51,7 +51,7 @@ class Hooks:
         """
         context = self._context = self._context or contextvars.copy_context()
         try:
-            result = context.run(hook)
+            result = context.run(_begun, where, hook)
             if inspect.isawaitable(result):
                 return await self._bounded(where, cast(Awaitable[T], result), context, limit_s)
             return cast(T, result)
@@ -116,6 +116,13 @@ class Hooks:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved, since nobody may await it any more
+
+
+def _begun(where: str, hook: Callable[[], T]) -> T:
+    try:
+        return hook()
+    except asyncio.CancelledError as error:  # nothing was awaited: it is the author's, no cancel
+        raise EpisodeFailed(f"{where}: CancelledError") from error
 
 
 async def _value(where: str, hook: Awaitable[T]) -> T:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.episodes import Speaker, contents, opened, run_calls, say
+from support.episodes import TASK, Speaker, contents, opened, run_calls, say
 
-from tinker_episodes import Call, CallResult, Episode, Task, tool
+from tinker_episodes import Call, CallResult, Episode, Message, Task, scorer, tool
 from tinker_episodes.errors import EpisodeFailed
 
 # ---------------------------------------------------------------- time
@@ -238,3 +238,37 @@ async def test_calls_run_one_after_another_by_default() -> None:
     episode = await opened(InTurn)
     await run_calls(episode, Call("slow", {"n": 1}), Call("slow", {"n": 2}))
     assert episode.environment.log == ["begin 1", "end 1", "begin 2", "end 2"]
+
+
+@pytest.mark.parametrize("hook", ["open", "tool", "next_prompt", "scorer"])
+async def test_a_cancellation_that_a_hook_raises_itself_fails_the_episode(hook: str) -> None:
+    def cancelled(where: str) -> None:
+        if where == hook:
+            raise asyncio.CancelledError
+
+    class Broken(Speaker):
+        def open(self, task: Task) -> None:
+            super().open(task)
+            cancelled("open")
+
+        @tool
+        def fetch(self) -> str:
+            cancelled("tool")
+            return ""
+
+        def next_prompt(self, reply: Message) -> None:
+            cancelled("next_prompt")
+
+        @scorer
+        def done(self) -> float:
+            cancelled("scorer")
+            return 1.0
+
+    episode = Episode(Broken, TASK, reward="done")
+    with pytest.raises(EpisodeFailed, match="CancelledError"):
+        await episode.open()
+        await run_calls(episode, Call("fetch", {}))
+        episode.record(Message("assistant", "done"))
+        await episode.next_prompt()
+        await episode.close()
+    assert episode.state == "failed"
