@@ -11,6 +11,7 @@ database that holds a copy of it already, or is `no`.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -77,7 +78,7 @@ def pages(reader: IndexReader, made: Made, chance: random.Random) -> dict[str, C
     one, some = rollout(), group()
     return {
         "runs": reader.runs,
-        "curves": lambda: reader.steps(made.run),
+        "curves": lambda: reader.curves(made.run),
         "step": lambda: reader.groups(made.run, Split.TRAIN, step()),
         "step, filtered": lambda: reader.groups(
             made.run, Split.TRAIN, step(), sort="mean", matching=GroupFilter(tag="easy", cut=True)
@@ -111,6 +112,8 @@ def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
     file = url.removeprefix("sqlite:///")
     raw = sqlite3.connect(f"file:{file}?mode=ro", uri=True) if url.startswith("sqlite") else None
     rows: list[dict[str, Any]] = []
+    gc.collect()
+    gc.freeze()  # as the explorer does before it serves
     for name, ask in pages(reader, made, chance).items():
         ask()
         clock, cpu, own = [], [], []
@@ -122,6 +125,7 @@ def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
             clock.append(time.perf_counter() - start)
             own.append(seen.again_s(raw) if raw is not None else float("nan"))
         rows.append(_row(name, clock, cpu, own))
+    gc.unfreeze()
     reader.close()
     return rows
 
