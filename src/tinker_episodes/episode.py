@@ -256,9 +256,10 @@ class Episode:
         unknown = [name for name in names if name not in self._class.tools]
         if unknown:
             raise EpisodeFailed(f"a prompt names tools that there are not: {', '.join(unknown)}")
-        self._prompt = OpenPrompt(prompt.text, system, {n: self._class.tools[n] for n in names})
+        offered = self._class.offered(names)
+        self._prompt = OpenPrompt(prompt.text, system, offered.by_name)
         self.counts.messages += 1
-        self.transcript.add(Prompted(prompt.text, system, tuple(names)))
+        self.transcript.add(Prompted(prompt.text, system, offered))
         return self._prompt
 
     # ------------------------------------------------------------ calls

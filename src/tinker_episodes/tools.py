@@ -10,9 +10,11 @@ A tool's schema comes from its signature through pydantic, as the cookbook's own
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
+import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
@@ -56,6 +58,28 @@ class Tool:
     """Whether it runs in a thread of its own, where it may outlive the await for it."""
     images: bool = False
     """Whether it says that it gives back images."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools that a prompt offers."""
+
+    by_name: Mapping[str, Tool]
+    specs: tuple[Mapping[str, Any], ...]
+    """What the model is told of each: `name`, `description`, and `parameters`, its JSON Schema."""
+    hash: str
+    """Of the specs, in hexadecimal."""
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> ToolSet:
+        """Some tools, in the order in which the model is told of them."""
+        specs = tuple(
+            {"name": t.name, "description": t.description, "parameters": dict(t.schema)}
+            for t in tools
+        )
+        written = json.dumps(specs, default=str).encode("ascii")
+        hash = hashlib.blake2b(written, digest_size=16).hexdigest()
+        return cls({tool.name: tool for tool in tools}, specs, hash)
 
 
 @dataclass(frozen=True, slots=True)

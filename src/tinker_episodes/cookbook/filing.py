@@ -11,7 +11,7 @@ from tinker_cookbook.rl.types import Transition
 from tinker_episodes.cookbook.chunks import flat, what_is_new
 from tinker_episodes.cookbook.env import EpisodeEnv
 from tinker_episodes.episode import Episode, State
-from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status
+from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status, ToolSetRecord
 from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
@@ -40,6 +40,7 @@ def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
         opened_at=episode.opened_at,
         duration_s=_duration(episode),
         images=_images(episode),
+        tool_sets=tuple(ToolSetRecord(t.hash, t.specs) for t in episode.transcript.tool_sets()),
         transcript={
             "entries": episode.transcript.to_json(),
             "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
