@@ -7,26 +7,32 @@ import { picture } from "./pictures.js";
 import { textBlock } from "./text.js";
 import { tokenLine } from "./tokens.js";
 
-const SLICE = 80;
+const SLICE = 40;
+const BUSY_MS = 50; // how long the page may be held up at a time
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
   const list = el("div", { class: "transcript" });
   const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited, toolSets };
   let at = 0;
-  const slice = (until) => {
+  const slice = () => {
     const batch = document.createDocumentFragment();
-    for (const end = Math.min(entries.length, until); at < end; at++) batch.append(article(entries[at], at, entries, context));
+    for (const end = Math.min(entries.length, at + SLICE); at < end; at++) batch.append(article(entries[at], at, entries, context));
     list.append(batch);
   };
-  slice(SLICE);
+  slice();
   const rest = async () => {
     while (at < entries.length) {
-      await new Promise(requestAnimationFrame);
-      slice(at + SLICE * 12);
+      await painted();
+      for (const until = performance.now() + BUSY_MS; at < entries.length && performance.now() < until; ) slice();
     }
   };
   return { list, drawn: at < entries.length ? rest() : Promise.resolve() };
+}
+
+/** Wait until what is there has been painted. */
+function painted() {
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 }
 
 /** The number of each reply's call → the number of its result: results follow in the calls' order. */
@@ -109,10 +115,16 @@ function isEmpty(said) {
 export function content(said, mono) {
   if (typeof said === "string") return said.trim() === "" ? null : textBlock(said, { mono });
   return said.map((part) => {
-    if (part.type === "thinking") return el("details", { class: "thinking", open: part.thinking.length < 1200 }, el("summary", {}, "Thinking"), textBlock(part.thinking));
+    if (part.type === "thinking") return thought(part.thinking);
     if (part.type === "image") return picture(part);
     return textBlock(String(part.text ?? JSON.stringify(part)), { mono });
   });
+}
+
+/** What the model thought: folded where it is long. Folds are dear, and a transcript has thousands. */
+function thought(text) {
+  if (text.length < 1200) return el("div", { class: "thinking" }, el("p", { class: "label" }, "Thinking"), textBlock(text));
+  return el("details", { class: "thinking" }, el("summary", {}, "Thinking"), textBlock(text));
 }
 
 export function fold(label, ...children) {
