@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 import { plural } from "./format.js";
 import { picture } from "./pictures.js";
 import { textBlock } from "./text.js";
-import { tokenLine } from "./tokens.js";
+import { tokensInView } from "./tokens.js";
 
 const SLICE = 40;
 const BUSY_MS = 50; // how long the page may be held up at a time
@@ -96,7 +96,8 @@ function tool(name, spec) {
 function reply(entry, at, entries, { results, turns, pieces, tokens }) {
   const turn = turns.get(at);
   const calls = entry.calls.map((call, n) => callBlock(call, entries[results.get(`${at}:${n}`)], results.get(`${at}:${n}`)));
-  const said = tokens && turn ? tokenLine(turn, pieces) : content(entry.content, false);
+  const words = content(entry.content, false);
+  const said = tokens && turn ? tokensInView(words, turn, pieces) : words;
   const nothing = !tokens && isEmpty(entry.content) && calls.length === 0 && entry.malformed.length === 0;
   return [
     said,
