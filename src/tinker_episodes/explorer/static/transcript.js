@@ -7,24 +7,24 @@ import { picture } from "./pictures.js";
 import { textBlock } from "./text.js";
 import { tokensInView } from "./tokens.js";
 
-const SLICE = 40;
-const BUSY_MS = 50; // how long the page may be held up at a time
+const FIRST = 40;
+const SLICE = 800;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
   const list = el("div", { class: "transcript" });
   const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited, toolSets };
   let at = 0;
-  const slice = () => {
+  const slice = (until) => {
     const batch = document.createDocumentFragment();
-    for (const end = Math.min(entries.length, at + SLICE); at < end; at++) batch.append(article(entries[at], at, entries, context));
+    for (const end = Math.min(entries.length, until); at < end; at++) batch.append(article(entries[at], at, entries, context));
     list.append(batch);
   };
-  slice();
+  slice(FIRST);
   const rest = async () => {
     while (at < entries.length) {
       await painted();
-      for (const until = performance.now() + BUSY_MS; at < entries.length && performance.now() < until; ) slice();
+      slice(at + SLICE);
     }
   };
   return { list, drawn: at < entries.length ? rest() : Promise.resolve() };
