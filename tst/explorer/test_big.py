@@ -86,6 +86,13 @@ def test_link_opens_at_a_message_far_down(page: Page, big: str) -> None:
     until(page, "document.activeElement.id === 'm4712'")
 
 
+def test_find_in_page_reaches_what_is_far_down(page: Page, big: str) -> None:
+    page.goto(f"{big}/rollouts/long")
+    until(page, ALL)
+    assert page.evaluate("find('I look at 4713.')")
+    until(page, in_view("#m4713"))
+
+
 def test_tokens_are_drawn_where_they_are_read(page: Page, big: str) -> None:
     page.goto(f"{big}/rollouts/long?tokens=1#m4711")
     until(page, ALL)

@@ -13,6 +13,7 @@ from support import postgres
 from support.explorer import TestClient, served
 from support.explorer_runs import BUNDLE, PICTURE, WANTS, desk_groups, file_groups, prompt
 
+from tinker_episodes.explorer.api import Api
 from tinker_episodes.explorer.app import create_app
 from tinker_episodes.explorer.config import Explore
 from tinker_episodes.explorer.sources import sources_of
@@ -117,10 +118,9 @@ def test_both_answer_the_same(clients: dict[str, TestClient], asked: str) -> Non
     assert here == there
 
 
-def test_every_endpoint_is_asked(clients: dict[str, TestClient]) -> None:
-    from tinker_episodes.explorer.api import Api
-
-    named = {route.path.removeprefix("/") for route in Api(sources_of(Explore())).routes()}
+def test_every_endpoint_is_asked(urls: dict[str, str]) -> None:
+    api = Api(sources_of(Explore(path=urls["sqlite"])))
+    named = {route.path.removeprefix("/") for route in api.routes()}
     assert {asked.partition("?")[0] for asked in ASKED} == named
 
 
