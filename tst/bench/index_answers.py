@@ -33,7 +33,6 @@ def bench_answers(path: str, made: Made) -> list[dict[str, Any]]:
     try:
         return [_row(name, ask) for name, ask in _asks(Api(sources), sources.index, made, chance)]
     finally:
-        gc.unfreeze()
         sources.close()
 
 

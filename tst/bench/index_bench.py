@@ -125,7 +125,6 @@ def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
             clock.append(time.perf_counter() - start)
             own.append(seen.again_s(raw) if raw is not None else float("nan"))
         rows.append(_row(name, clock, cpu, own))
-    gc.unfreeze()
     reader.close()
     return rows
 
@@ -243,10 +242,14 @@ def _postgres_row(
     work = "pages on PostgreSQL"
     if not on_postgres:
         return left_out(work, "no PostgreSQL is installed")
-    times = {row["work"]: on_postgres[row["work"]]["p95_ms"] / row["p95_ms"] for row in on_sqlite}
-    worst = max(times, key=lambda name: times[name])
-    figure = f"at most {times[worst]:.1f} x ({worst})"
-    return Row(work, "on SQLite", _sizes(made), figure, "3 x", times[worst] <= 3, times)
+    ratios = {row["work"]: on_postgres[row["work"]]["p95_ms"] / row["p95_ms"] for row in on_sqlite}
+    worst = max(ratios, key=lambda name: ratios[name])
+    slowest = max(on_postgres.values(), key=lambda row: row["p95_ms"] / row["goal_ms"])
+    figure = (
+        f"at most {ratios[worst]:.1f} x ({worst.removeprefix('page: ')}); nearest to its goal: "
+        f"{slowest['p95_ms']:.1f} ms ({slowest['work'].removeprefix('page: ')})"
+    )
+    return Row(work, "on SQLite", _sizes(made), figure, "3 x", ratios[worst] <= 3, ratios)
 
 
 def _sizes(made: Made) -> str:

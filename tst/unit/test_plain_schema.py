@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -14,12 +14,14 @@ from tinker_episodes.plain_schema import plain_check
 NAMES = ("a", "b", "c")
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 
-_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 2)
-    | st.sampled_from([0.0, 1.0, 1.5, -2.0, 1e300])
-    | st.sampled_from(["", "a", "b", "1", "null", "\ud800"]),
+SCALARS = (None, True, False, 0, 1, -2, 0.0, 1.0, 1.5, 1e300, "", "a", "b", "1", "null", "\ud800")
+VALUES = (
+    *SCALARS,
+    *([item] for item in SCALARS),
+    *({name: item} for name in NAMES for item in SCALARS),
+)  # fmt: skip
+_deeper = st.recursive(
+    st.sampled_from(VALUES),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner),
     max_leaves=6,
 )
@@ -53,16 +55,18 @@ def _larger(inner: Any) -> Any:
     )
 
 
+_STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
 _schemas = st.recursive(_types | _enums | st.booleans(), _larger, max_leaves=8)
 
 
-@given(schema=_schemas, values=st.lists(_values, min_size=1, max_size=8))
-@settings(max_examples=400, deadline=None)
+@example({"properties": {"a": _STRING}, "additionalProperties": _INTEGER}, [{"a": "x", "b": 1}])
+@given(schema=_schemas, values=st.lists(_deeper, max_size=4))
+@settings(max_examples=300, deadline=None)
 def test_a_plain_check_says_what_jsonschema_says(schema: Any, values: list[Any]) -> None:
     check = plain_check(schema)
     assert check is not None
     validator = Draft202012Validator(schema)
-    for value in values:
+    for value in (*VALUES, *values):
         assert check(value) is validator.is_valid(value), value
 
 
