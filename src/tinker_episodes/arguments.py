@@ -44,7 +44,7 @@ _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 _NULLS = frozenset({"null", "None", "none", "nil"})
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
-_CONSTRAINTS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if")
+_CONSTRAINTS = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if"})
 _ENCODED = 3
 """How often one value may be encoded as a JSON text inside of a JSON text."""
 
@@ -139,7 +139,7 @@ class Arguments:
         resolved = self._resolved(schema)
         listed = list(self._listed(schema))
         bare = text.strip()
-        if not any(key in resolved for key in _CONSTRAINTS):
+        if _CONSTRAINTS.isdisjoint(resolved):
             yield from self._containers(text, schema, encoded=1)
         elif bare == "null" and bare not in listed:
             yield None
