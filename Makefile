@@ -7,7 +7,7 @@ INSTALL := $(if $(shell command -v uv),uv pip install --quiet --python $(BIN)/py
 VENV := $(if $(shell command -v uv),uv venv --quiet --allow-existing .venv,$(PYTHON) -m venv .venv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test fuzz talks
+.PHONY: help setup demo test unit-test tinker-test loopback-test schedules wheel-test examples-test check fmt lint type build bench clean resume-search explorer-test fuzz talks screenshots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ fuzz: $(STAMP) ## 100,000 hostile replies to every renderer; count= and seed= ch
 
 talks: $(STAMP) ## 2,000 random conversations on every renderer, against the host's own rendering
 	EPISODES_SEARCH=2000 $(BIN)/python -m pytest tst/tinker/test_prompts_renderers.py --timeout 0
+
+screenshots: $(STAMP) ## the explorer's pictures in docs/, over a demo that it runs; run=FOLDER takes one that ran
+	$(BIN)/python tst/support/screenshots.py $(if $(run),run=$(run))
 
 build: $(STAMP) ## the wheel and the sdist, into dist/
 	$(BIN)/python -m build --outdir dist

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.explorer import finished, served, step_rows
+from support.explorer import Serve, finished, served, step_rows
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,21 @@ def test_it_stands_beside_runs_of_an_index(page: Page, sums: Path, desk: Path) -
             ).to_have_count(2)
     finally:
         link.unlink()
+
+
+def test_its_pages_follow_what_the_trainer_writes(
+    page: Page, serve: Serve, sums: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "sums"
+    shutil.copytree(sums, copy, ignore=shutil.ignore_patterns("iteration_*2", "metrics.jsonl"))
+    rows = (sums / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (copy / "metrics.jsonl").write_text("".join(rows[:2]))
+    page.goto(f"{serve(copy)}/runs/sums")
+    step = page.get_by_role("link", name="train 1", exact=True)
+    step.focus()
+    expect(page.get_by_role("link", name="train 2", exact=True)).to_have_count(0)
+    (last,) = sums.glob("iteration_*2")
+    shutil.copytree(last, copy / last.name)
+    (copy / "metrics.jsonl").write_text("".join(rows))
+    expect(page.get_by_role("link", name="train 2", exact=True)).to_be_visible()
+    expect(step).to_be_focused()

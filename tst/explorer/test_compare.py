@@ -159,3 +159,16 @@ def test_the_lowest_and_highest_of_a_group_are_one_click_apart(page: Page, two: 
     page.goto(f"{two}/groups/g")
     page.get_by_role("link", name="compare the lowest with the highest reward").click()
     expect(page).to_have_url(f"{two}/compare?a=two0&b=two1")
+
+
+def test_each_side_leads_to_the_message_in_its_rollout(page: Page, desk_url: str) -> None:
+    asked = f"{desk_url}/api/groups?run=careful&split=train&step=5"
+    group = page.request.get(asked).json()["groups"][0]["where"]["group"]
+    rollouts = page.request.get(f"{desk_url}/api/group?key={group}").json()["rollouts"]
+    a, b = rollouts[0]["key"], rollouts[1]["key"]
+    page.goto(f"{desk_url}/compare?a={a}&b={b}")
+    place = page.locator(".cell .place").last
+    message = place.text_content()  # its inner text is empty until it is drawn
+    place.click()
+    expect(page).to_have_url(f"{desk_url}/rollouts/{b}#m{message}")
+    expect(page.locator(f"#m{message}")).to_be_focused()

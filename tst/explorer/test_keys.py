@@ -149,8 +149,9 @@ def test_all_text_has_contrast(page: Page, desk_url: str, scheme: str) -> None:
     two = f"a={rollouts[0]['key']}&b={rollouts[3]['key']}"
     for path in (
         "/", "/runs/careful?with=baseline", "/runs/careful/train/5?only=varied", f"/groups/{group}",
-        f"/rollouts/{rollouts[0]['key']}", f"/rollouts/{rollouts[0]['key']}?tokens=1",
-        f"/rollouts/{cut}", f"/compare?{two}", "/search?q=money+order", "/task?bundle=x&task=y",
+        f"/rollouts/{rollouts[0]['key']}", f"/rollouts/{cut}", f"/compare?{two}",
+        *(f"/rollouts/{rollout['key']}?tokens=1" for rollout in rollouts),
+        "/search?q=money+order", "/task?bundle=x&task=y",
     ):  # fmt: skip
         page.goto(desk_url + path)
         page.wait_for_selector("h1")

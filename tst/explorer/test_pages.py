@@ -175,6 +175,7 @@ def test_tokens_are_shown_in_the_same_view_by_probability(page: Page, desk_url: 
     expect(token).to_have_text("Let ")
     expect(token).to_have_attribute("title", re.compile(r"token \d+, probability .* %, logprob -"))
     expect(token).to_have_class(re.compile(r"p\d"))
+    expect(page.locator(".tokens p").first).to_have_text("5 sampled after 40 prompt tokens")
     page.reload()
     expect(page.get_by_role("switch", name="Tokens")).to_have_attribute("aria-checked", "true")
 

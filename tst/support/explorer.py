@@ -29,11 +29,11 @@ Serve = Callable[..., str]
 
 
 @contextmanager
-def served(path: Path | str, **more: Any) -> Iterator[str]:
-    """The explorer over `path` on a port of its own; its address."""
+def served(path: Path | str, *, port: int = 0, **more: Any) -> Iterator[str]:
+    """The explorer over `path`, by default on a port of its own; its address."""
     config = Explore(path=str(path), index=more.pop("index", None))
     app = create_app(sources_of(config), every_s=EVERY_S, **more)
-    with listen("127.0.0.1", 0) as socket:
+    with listen("127.0.0.1", port) as socket:
         server = ExplorerServer(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()

@@ -9,6 +9,7 @@ import math
 import random
 import struct
 import time
+import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from tinker_episodes.index import (
     ScoreRecord,
     Split,
     Status,
+    Summary,
+    SummaryFile,
     ToolSetRecord,
 )
 
@@ -232,20 +235,23 @@ def desk_rollout(key: str, place: int, order: str, want: str, skill: float, seed
     )
 
 
+def _key(name: str) -> str:
+    return uuid.uuid5(uuid.NAMESPACE_OID, name).hex
+
+
 def desk_groups(
     attempt: Attempt, steps: int, size: int, seed: int
 ) -> Iterator[tuple[Group, list[Rollout]]]:
     """The groups of a run that learns, training and an eval before every fourth step."""
     rng = random.Random(seed)
-    run = Path(attempt.log_path).name
     for step in range(attempt.start_step, steps):
         skill = 0.12 + 0.75 / (1 + math.exp(-(step - steps * 0.45) / (steps * 0.12)))
         for split in [Split.EVAL, Split.TRAIN] if step % 4 == 0 else [Split.TRAIN]:
             for at, (task, want) in enumerate(WANTS[:2] if split is Split.EVAL else WANTS):
-                name = f"{run}{attempt.start_step}{split.value[0]}{step:03d}{at}"
+                name = f"{attempt.log_path}{attempt.start_step}{split.value}{step}{at}"
                 group = Group(
                     attempt,
-                    f"g{name}",
+                    _key(name),
                     split,
                     step,
                     BUNDLE,
@@ -258,7 +264,12 @@ def desk_groups(
                     group,
                     [
                         desk_rollout(
-                            f"r{name}{place}", place, order, want, hardness, rng.randrange(2**32)
+                            _key(f"{name} {place}"),
+                            place,
+                            order,
+                            want,
+                            hardness,
+                            rng.randrange(2**32),
                         )
                         for place in range(size if split is Split.TRAIN else 2)
                     ],
@@ -290,3 +301,12 @@ def desk_index(folder: Path, *, steps: int = 16, size: int = 6) -> str:
     file_groups(url, desk_groups(second, steps // 2 + 1, size, 2))
     file_groups(url, desk_groups(resumed, steps, size, 3))
     return url
+
+
+def file_summaries(url: str, log_path: str, summaries: Sequence[Summary]) -> None:
+    """Take them over as the writer does when the trainer has written them."""
+    file = SummaryFile(f"iteration_{summaries[0].step}/train_x.jsonl", 1, tuple(summaries))
+    writer = IndexWriter(url)
+    writer.follow(log_path, lambda known: () if file.name in known else (file,))
+    writer.look()
+    writer.close()

@@ -14,6 +14,7 @@ _RUNS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Made:
+    index: IndexReader
     revision: int
     body: bytes | None
 
@@ -30,10 +31,10 @@ class Curves:
         revision = index.revision(run)  # before the rows: what lands in between is made again
         with self._lock:
             made = self._made.pop(run, None)
-        if made is None or made.revision != revision:
+        if made is None or made.index is not index or made.revision != revision:
             columns = index.curves(run)
             body = json_of(shallow(columns)) if columns.numbers["step"] else None
-            made = _Made(revision, body)
+            made = _Made(index, revision, body)
         with self._lock:
             self._made[run] = made
             while len(self._made) > _RUNS:

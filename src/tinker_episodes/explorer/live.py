@@ -83,7 +83,7 @@ class Watcher:
         """What changes whenever a page may look different; runs in a thread."""
         try:
             index, hosts = self._sources.index, self._sources.hosts
-            cursor = None if index is None else index.changes().cursor
+            cursor = None if index is None else (index, index.changes().cursor)
             alone = () if hosts is None else tuple((run.name, run.mark()) for run in hosts.runs())
         except EpisodesError as error:
             logger.warning("changes can't be looked for: %s", error)

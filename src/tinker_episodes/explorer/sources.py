@@ -25,19 +25,26 @@ class Sources:
         self._url = url
         self._file = file
         self._index: IndexReader | None = None
+        self._opened: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     @property
     def index(self) -> IndexReader | None:
-        """The index, opened once it is there.
+        """The index, opened once it is there, and anew where another file is put in its place.
 
         Raises:
             RunIndexError: it can't be read.
         """
         with self._lock:
-            missing = self._file is not None and not self._file.is_file()
-            if self._index is None and self._url is not None and not missing:
-                self._index = IndexReader(self._url)
+            standing = None if self._file is None else _identity(self._file)
+            missing = self._file is not None and standing is None
+            if self._url is None or missing:
+                return self._index
+            if self._index is not None and standing != self._opened:
+                self._index.close()
+                self._index = None
+            if self._index is None:
+                self._index, self._opened = IndexReader(self._url), standing
             return self._index
 
     def host_of(self, key: str) -> HostReader | None:
@@ -48,6 +55,15 @@ class Sources:
         """Close the index."""
         if self._index is not None:
             self._index.close()
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Device and inode; None where there is no file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def sources_of(config: Explore) -> Sources:

@@ -13,10 +13,9 @@ export function stepsOf(entries, results) {
     if (entry.kind !== "reply") return;
     if (entry.calls.length === 0) steps.push({ kind: "reply", at, entry, name: "reply", match: `reply:${JSON.stringify(entry.content)}:${JSON.stringify(entry.malformed)}` });
     entry.calls.forEach((call, n) => {
-      const resultAt = results.get(`${at}:${n}`);
-      const result = entries[resultAt];
+      const result = entries[results.get(`${at}:${n}`)];
       const got = result?.arguments ?? call.written;
-      steps.push({ kind: "call", at, entry, call, first: n === 0, result, resultAt, name: `call ${call.name}`, match: `${call.name}:${canonical(got)}` });
+      steps.push({ kind: "call", at, entry, call, first: n === 0, result, name: `call ${call.name}`, match: `${call.name}:${canonical(got)}` });
     });
   });
   return steps;

@@ -3,12 +3,13 @@
 
 const KEPT = "tinker-episodes-token";
 
-/** Take the token out of the address, so that it is not copied with it. */
+/** Take the token out of the address, so that it is not copied with it; whether there was one. */
 export function takeToken() {
   const given = /^#token=([\w-]+)$/.exec(location.hash);
-  if (!given) return;
+  if (!given) return false;
   localStorage.setItem(KEPT, given[1]);
   history.replaceState(history.state, "", location.pathname + location.search);
+  return true;
 }
 
 /** The headers of every request. */

@@ -6,6 +6,7 @@ import { el, morph, reveal, show } from "./dom.js";
 import { setKeys, startKeys } from "./keys.js";
 import { follow } from "./live.js";
 import { failure, loading } from "./parts.js";
+import { holdPlace } from "./place.js";
 import { match } from "./router.js";
 import * as compare from "./views/compare.js";
 import * as group from "./views/group.js";
@@ -16,10 +17,12 @@ import * as searching from "./views/search.js";
 import * as step from "./views/step.js";
 import * as task from "./views/task.js";
 
-// A view is `load(params, query, api)`, `render(data, page)`, and optionally `crumbs`, `keys`, `live`.
+// A view is `load(params, query, api)`, `render(data, page)`, and optionally `crumbs`, `keys`, and
+// `reload(data, api)`, where an update needs less than all of the data.
 const VIEWS = { runs, run, step, group, rollout, compare, task, search: searching };
 const SLOW_MS = 150;
 const REFRESH_MS = 1000;
+const SHARE = 10; // an update is asked for after ten times as long as the last one took
 
 const main = document.getElementById("main");
 let page = null; // what is open: {view, params, query, data}
@@ -41,7 +44,7 @@ async function open({ quiet = false, scroll = 0 } = {}) {
   if (!found) return fail({ status: 404, message: `The explorer has no page ${location.pathname}.` });
   const next = { view: VIEWS[found.name], ...found };
   const same = quiet && isOf(page, next);
-  if (same && page.view.live !== false) {
+  if (same) {
     page.query = next.query; // what needs no new data, such as a pick, is seen at once
     paint({ fresh: false });
   }
@@ -57,7 +60,7 @@ async function open({ quiet = false, scroll = 0 } = {}) {
   if (mine.signal.aborted) return;
   const read = same ? firstRead() : null;
   page = next;
-  paint({ fresh: !same });
+  paint({ fresh: !same || page.view.whole });
   if (!same) await settle(scroll);
   else if (read) await keepRead(read);
 }
@@ -82,17 +85,25 @@ function ask(signal) {
 }
 
 function paint({ fresh }) {
-  const drawn = el("div", { class: `page page-${page.name}` }, page.view.render(page.data, page));
-  if (fresh || page.view.whole || main.firstElementChild?.className !== drawn.className) show(main, drawn);
-  else morph(main.firstElementChild, drawn);
+  const updating = !fresh && main.firstElementChild?.classList.contains(`page-${page.name}`);
+  const drawn = el("div", { class: `page page-${page.name}` }, page.view.render(page.data, { ...page, updating }));
   const crumbs = page.view.crumbs?.(page.data, page) ?? [];
-  show(document.getElementById("crumbs"), el("ol", {}, [["/", "Runs"], ...crumbs].map(crumb)));
+  showCrumbs([["/", "Runs"], ...crumbs]);
+  if (updating) holdPlace(main, () => morph(main.firstElementChild, drawn));
+  else show(main, drawn);
   document.title = [...crumbs.map(([, label]) => label).reverse(), "tinker-episodes"].join(" · ");
   setKeys(page.view.keys?.(page.data, page, go) ?? {});
 }
 
+function showCrumbs(crumbs) {
+  const nav = document.getElementById("crumbs");
+  const list = el("ol", {}, crumbs.map(crumb));
+  if (nav.firstElementChild) morph(nav.firstElementChild, list);
+  else show(nav, list);
+}
+
 function crumb([href, label], at, all) {
-  const last = at === all.length - 1;
+  const last = page !== null && at === all.length - 1;
   return el("li", {}, last || !href ? el("span", { "aria-current": last ? "page" : null }, label) : el("a", { href }, label));
 }
 
@@ -115,7 +126,7 @@ function named() {
 function fail(error) {
   page = null;
   document.title = "tinker-episodes";
-  show(document.getElementById("crumbs"), el("ol", {}, crumb(["/", "Runs"], 0, [0, 1])));
+  showCrumbs([["/", "Runs"]]);
   setKeys({});
   show(main, failure(error));
 }
@@ -126,30 +137,48 @@ function remember() {
 
 // ---------------------------------------------------------------- live
 
-let refreshing = null;
+let stale = false;
+let refreshing = false;
+let pauseMs = REFRESH_MS;
 
 /** Read the open page's data anew and update it in place, at most once a second. */
-function refresh() {
-  refreshing ??= setTimeout(async () => {
-    refreshing = null;
-    const mine = page;
-    if (mine === null && main.querySelector(".failure")) return open({ quiet: true });
-    if (document.hidden || mine === null || mine.view.live === false) return;
-    try {
-      const data = await mine.view.load(mine.params, mine.query, ask(opening.signal));
-      if (page !== mine) return;
-      page.data = data;
-      paint({ fresh: false });
-    } catch {
-      // The page stays as it is; the live mark says that the connection is lost.
+async function refresh() {
+  stale = true;
+  if (refreshing) return;
+  refreshing = true;
+  try {
+    while (stale) {
+      await new Promise((done) => setTimeout(done, pauseMs));
+      stale = false;
+      if (page === null && main.querySelector(".failure")) await open({ quiet: true });
+      else if (page !== null && !document.hidden) await update(page);
     }
-  }, REFRESH_MS);
+  } finally {
+    refreshing = false;
+  }
+}
+
+async function update(mine) {
+  const { view, data, params, query } = mine;
+  const api = ask(opening.signal);
+  const began = performance.now();
+  let found;
+  try {
+    found = await (view.reload ? view.reload(data, api) : view.load(params, query, api));
+  } catch {
+    return; // the page stays as it is; the live mark says if the connection is lost
+  } finally {
+    pauseMs = Math.max(REFRESH_MS, SHARE * (performance.now() - began));
+  }
+  if (page !== mine) return;
+  page.data = found;
+  paint({ fresh: false });
 }
 
 function changedState(state) {
   const mark = document.getElementById("live");
   mark.className = `live ${state}`;
-  mark.textContent = { live: "live", lost: "connection lost", off: "" }[state];
+  mark.textContent = { live: "live", lost: "connection lost", refused: "refused: it wants a token" }[state];
   if (state === "live") refresh();
 }
 
@@ -162,7 +191,7 @@ document.addEventListener("click", (event) => {
   const href = anchor.getAttribute("href");
   if (href.startsWith("#")) return;
   event.preventDefault();
-  go(href, { replace: anchor.pathname === location.pathname && anchor.search !== location.search });
+  go(href, { replace: !anchor.rel && anchor.pathname === location.pathname && anchor.search !== location.search });
 });
 document.addEventListener("open-page", (event) => go(event.detail, { replace: event.replace }));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
@@ -170,7 +199,7 @@ addEventListener("popstate", (event) => {
   // A link to a message of the open page changes the fragment alone: the browser scrolls there.
   if (opened !== location.pathname + location.search) open({ scroll: event.state?.scroll ?? 0 });
 });
-addEventListener("hashchange", () => named() && reveal(named()));
+addEventListener("hashchange", () => (takeToken() ? location.reload() : named() && reveal(named())));
 addEventListener("resize", () => page && page.view.resizes && paint({ fresh: false }));
 
 history.scrollRestoration = "manual";

@@ -4,8 +4,8 @@ import { el } from "./dom.js";
 import { typeName, valueBlock, written } from "./json.js";
 import { textBlock } from "./text.js";
 
-/** A call and, where it was answered, its result's entry. */
-export function callBlock(call, result, resultAt) {
+/** A call and, where it was answered, its result's entry; with that one's number, a link to it. */
+export function callBlock(call, result, resultAt = null) {
   const got = result?.arguments ?? null;
   return el(
     "div",
@@ -24,7 +24,7 @@ export function callBlock(call, result, resultAt) {
 function outcome(result, got, resultAt) {
   if (!result) return el("span", { class: "badge plain" }, "not answered");
   const text = got === null ? "did not run" : result.error ? "error" : null;
-  return [text && el("span", { class: "badge bad" }, text), el("a", { class: "quiet", href: `#m${resultAt}` }, `result ${resultAt}`)];
+  return [text && el("span", { class: "badge bad" }, text), resultAt !== null && el("a", { class: "quiet", href: `#m${resultAt}` }, `result ${resultAt}`)];
 }
 
 /** Arguments that are one text: broken JSON, or what is no object. */

@@ -1,5 +1,6 @@
 // A line chart over steps: axes, hover that reads values in all charts of the page, click or Enter to
-// open the step. A series is `{label, split, color, points: [{x, y, low?, high?, href?}]}`.
+// open the step. A series is `{label, split, color, points: [{x, y, low?, high?, href?}]}`; where there
+// are more points than pixels, what is drawn is thinned, and what is read is not.
 
 import { el, svg } from "./dom.js";
 import { number } from "./format.js";
@@ -10,8 +11,8 @@ const MARGIN = { top: 10, right: 14, bottom: 24, left: 46 };
 /** One chart as a figure. */
 export function chart({ title, unit = "", help = "", series, format = number, width, height = 170, domain = null }) {
   const drawn = series
-    .map((one) => ({ ...one, points: thinned(one.points, Math.max(50, width - 80)) }))
-    .filter((one) => one.points.some((point) => point.y !== null));
+    .filter((one) => one.points.some((point) => point.y !== null))
+    .map((one) => ({ ...one, seen: thinned(one.points, Math.max(50, width - 80)) }));
   const model = { ...layout(drawn, width, height, domain), series: drawn, format };
   const figure = el(
     "figure",
@@ -25,6 +26,11 @@ export function chart({ title, unit = "", help = "", series, format = number, wi
     drawn.length === 0 ? el("p", { class: "quiet" }, "No values yet.") : plot(model, width, height),
   );
   figure.model = model;
+  figure.updated = (old) => {
+    const { reading = null } = old.model;
+    old.model = model;
+    read(old, model.steps.includes(reading) ? reading : null); // what is hovered stays read
+  };
   return figure;
 }
 
@@ -76,7 +82,7 @@ function xAxis({ xDomain, x, bottom }, width) {
 }
 
 function band(one, x, y) {
-  const points = one.points.filter((point) => point.y !== null && point.low !== undefined);
+  const points = one.seen.filter((point) => point.y !== null && point.low !== undefined);
   if (points.length < 2) return null;
   const top = points.map((point) => `${x(point.x)},${y(point.high)}`);
   const bottom = points.map((point) => `${x(point.x)},${y(point.low)}`).reverse();
@@ -85,11 +91,11 @@ function band(one, x, y) {
 
 function line(one, x, y) {
   const parts = [[]];
-  for (const point of one.points) {
+  for (const point of one.seen) {
     if (point.y === null) parts.push([]);
     else parts.at(-1).push(point);
   }
-  const sparse = one.split === "eval" || one.points.length < 3;
+  const sparse = one.split === "eval" || one.seen.length < 3;
   return svg(
     "g",
     { class: `series c${one.color} ${one.split}` },

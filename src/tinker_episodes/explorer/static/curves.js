@@ -8,6 +8,7 @@ import { plain } from "./text.js";
 
 const HEIGHT = 142; // of a small plot; a wide one is as high as two of them with what stands between
 const ABOVE = 78;
+const COLORS = 8;
 const share = { format: percent, domain: [0, 0.02] };
 
 /** The sections of charts of one or several runs. `curves` holds `{rows}` of each of `names`. */
@@ -79,7 +80,7 @@ function drawer(names, curves, width) {
     const series = curves.flatMap(({ rows }, n) =>
       ["train", "eval"].flatMap((split) => {
         const mine = rows.filter((row) => row.split === split);
-        const color = alone ? (split === "eval" ? 1 : 0) : n;
+        const color = alone ? (split === "eval" ? 1 : 0) : colorOf(n);
         const label = alone ? split : `${plain(names[n], 24)} ${split}`;
         const line = (name, value, around) => ({ label: name, split, color, points: mine.map((row) => point(row, names[n], value(row), around?.(row))) });
         const found = [line(label, pick, alone && split === "train" ? spread : null)];
@@ -87,11 +88,16 @@ function drawer(names, curves, width) {
         return found;
       }),
     );
-    if (!series.some((one) => one.points.some((found) => found.y !== null))) return null;
+    if (!wide && !series.some((one) => one.points.some((found) => found.y !== null))) return null;
     const figure = chart({ title, unit, help, series, format, domain, width: (wide ? two : one) - 26, height: wide ? HEIGHT * 2 + ABOVE : HEIGHT });
     if (wide) figure.classList.add("wide");
     return figure;
   };
+}
+
+/** The colour of the n-th of the runs that are laid over each other. */
+export function colorOf(n) {
+  return n % COLORS;
 }
 
 function differs(rows) {

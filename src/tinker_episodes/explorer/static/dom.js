@@ -53,18 +53,25 @@ export function show(parent, ...children) {
 
 /**
  * Make `old` look like `fresh` in place: what did not change stays the same element, so that focus,
- * scroll and open folds stay. Elements with a `data-key` are matched by it, others by position.
+ * scroll and open folds stay. Elements with a `data-key` are matched by it, others by position. One
+ * that is `kept` stays whole while what it shows is the same thing.
  */
 export function morph(old, fresh) {
   if (old.nodeType === Node.TEXT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
   }
-  if (old.hasAttribute("data-keep") && old.getAttribute("data-keep") === fresh.getAttribute("data-keep")) return;
+  if (fresh.keep !== undefined) return;
   morphAttributes(old, fresh);
   if (fresh.handlers) old.handlers = fresh.handlers;
-  if (fresh.model) old.model = fresh.model;
   morphChildren(old, fresh);
+  fresh.updated?.(old);
+}
+
+/** Mark a node that updates leave as it is, with all that the reader did in it, while it shows `what`. */
+export function kept(node, what) {
+  node.keep = what;
+  return node;
 }
 
 // What the reader has set, not the data.
@@ -80,9 +87,11 @@ function morphAttributes(old, fresh) {
 }
 
 function morphChildren(old, fresh) {
+  const wanted = new Set([...fresh.children].map((child) => child.dataset.key));
   const keyed = new Map();
-  for (const child of old.children) {
-    if (child.dataset.key !== undefined) keyed.set(child.dataset.key, child);
+  for (const child of [...old.children]) {
+    if (!wanted.has(child.dataset.key)) child.remove();
+    else if (child.dataset.key !== undefined) keyed.set(child.dataset.key, child);
   }
   let at = old.firstChild;
   for (const next of [...fresh.childNodes]) {
@@ -94,6 +103,10 @@ function morphChildren(old, fresh) {
       morph(match, next);
     } else {
       old.insertBefore(next, at);
+      if (key === undefined && at?.keep !== undefined && next.keep !== undefined) {
+        at.remove();
+        at = next.nextSibling;
+      }
     }
   }
   while (at) {
@@ -104,7 +117,7 @@ function morphChildren(old, fresh) {
 }
 
 function alike(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.dataset?.key === b.dataset?.key;
+  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && a.dataset?.key === b.dataset?.key && a.keep === b.keep;
 }
 
 const TRIES = 12;

@@ -2,23 +2,26 @@
 
 const NONE = "–";
 
-/** A reward or score: three decimals at most, none where it is whole. */
+/** A number: three decimals at most, none where it is whole. */
 export function number(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return NONE;
-  if (value !== 0 && Math.abs(value) < 0.001) return value.toExponential(1);
+  if (value !== 0 && Math.abs(value) < 0.001) return exponential(value);
   if (Math.abs(value) >= 10000) return compact(value);
   return Number.isInteger(value) ? String(value) : value.toFixed(digits).replace(/0+$/, "").replace(/\.$/, "");
 }
 
-/** A reward in a column: always the same number of decimals. */
+/** A reward in a column: the same number of decimals, where that tells it and is no wider than others. */
 export function reward(value) {
-  return value === null || value === undefined ? NONE : value.toFixed(3);
+  if (value === null || value === undefined) return NONE;
+  const size = Math.abs(value);
+  return value === 0 || (size >= 0.0005 && size < 10000) ? value.toFixed(3) : number(value);
 }
 
 export function percent(share) {
   if (share === null || share === undefined) return NONE;
   const value = share * 100;
-  return `${value > 0 && value < 1 ? value.toFixed(1) : value.toFixed(0)} %`;
+  if (value > 0 && value < 0.05) return "< 0.1 %";
+  return `${value < 10 ? trim(value) : value.toFixed(0)} %`;
 }
 
 /** A count: 1,234. */
@@ -33,7 +36,11 @@ export function compact(value) {
   if (size < 1000) return Number.isInteger(value) ? String(value) : value.toFixed(1);
   if (size < 1e6) return `${trim(value / 1e3)}k`;
   if (size < 1e9) return `${trim(value / 1e6)}M`;
-  return value.toExponential(1);
+  return exponential(value);
+}
+
+function exponential(value) {
+  return value.toExponential(1).replace("e+", "e").replace(".0e", "e");
 }
 
 function trim(value) {

@@ -5,13 +5,13 @@ import { headers } from "./api.js";
 const FIRST_WAIT_MS = 1000;
 const MOST_WAIT_MS = 15000;
 
-/** Call `onChange` whenever the runs have changed, and `onState` with "live", "lost" or "off". */
+/** Call `onChange` whenever the runs have changed, and `onState` with "live", "lost" or "refused". */
 export async function follow(onChange, onState) {
   let wait = FIRST_WAIT_MS;
   for (;;) {
     try {
       const answer = await fetch("/api/live", { headers: headers() });
-      if (answer.status === 401) return onState("off");
+      if (answer.status === 401) return onState("refused");
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       onState("live");
       wait = FIRST_WAIT_MS;

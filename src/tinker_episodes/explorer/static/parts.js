@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { cutName, reward } from "./format.js";
+import { changed } from "./router.js";
 import { plain } from "./text.js";
 
 /** The heading of a page, with what stands beside it. */
@@ -38,6 +39,17 @@ export function rewards(rollout) {
   return [reward(rollout.reward), other && el("span", { class: "trained", title: "the reward that was trained" }, ` → ${reward(rollout.trained_reward)}`)];
 }
 
+/** Links to the page after and to the first one, of rows that are read page by page. */
+export function paging(next, further, { after }, back) {
+  if (!next && !after) return null;
+  return el(
+    "div",
+    { class: "paging" },
+    next && el("a", { class: "primary", rel: "next", href: changed({ after: next }) }, further),
+    after && el("a", { rel: "first", href: changed({ after: "" }) }, back),
+  );
+}
+
 /** A bar from 0 to 1 behind a share. */
 export function meter(share, kind = "plain") {
   return el("meter", { class: kind, min: 0, max: 1, value: share ?? 0, "aria-hidden": "true" });
@@ -62,6 +74,7 @@ export function failure(error) {
 }
 
 const ADVICE = {
+  400: "If it is the address that asks for this, correct it or go back; else look at what the explorer printed.",
   0: "Start it again with the same command: this page comes back by itself.",
   401: "Open the address that the explorer printed at its start, with all that follows the #.",
   404: "It may have been filed in another index. Start from the list of runs.",

@@ -1,7 +1,7 @@
 // Pictures of transcripts. They come from the index alone; what is no plain raster picture is not drawn.
 
 import { getPicture } from "./api.js";
-import { el } from "./dom.js";
+import { el, kept } from "./dom.js";
 import { plain } from "./text.js";
 
 const DRAWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
@@ -20,7 +20,7 @@ export function picture(part) {
       (error) => failed(plain(error.message)),
     );
   nearing.observe(figure);
-  return figure;
+  return kept(figure, part.hash ?? part.data);
 }
 
 // A transcript may have thousands of pictures: each is asked for when it comes near the screen.

@@ -13,7 +13,7 @@ export function ticks(low, high, wanted, whole = false) {
   if (low === high) return [low];
   const rough = (high - low) / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
-  let step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
+  let step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.7);
   if (whole) step = Math.max(1, Math.round(step));
   const found = [];
   for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n++) {

@@ -1,7 +1,7 @@
 // Text that a model or a tool wrote, shown as it is: characters that would be invisible, or that would
 // turn the reading direction, are written out.
 
-import { el } from "./dom.js";
+import { el, kept } from "./dom.js";
 
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu;
@@ -45,8 +45,9 @@ export function textBlock(text, { mono = false, first = FIRST } = {}) {
   const block = el("div", { class: mono ? "text mono" : "text", dir: "auto" });
   const end = shownFirst(text, first);
   block.append(...visible(text.slice(0, end)));
-  if (end < text.length) block.append(moreButton(text, end));
-  return block;
+  if (end === text.length) return block;
+  block.append(moreButton(text, end));
+  return kept(block, text);
 }
 
 function moreButton(text, shown) {

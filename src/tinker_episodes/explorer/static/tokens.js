@@ -18,21 +18,21 @@ const inView = new IntersectionObserver((seen) => {
  * The sampled tokens of one turn, in place of what was said once that comes into view: a long rollout
  * has hundreds of thousands.
  */
-export function tokensInView(said, turn, pieces) {
+export function tokensInView(said, turn, pieces, first) {
   const place = el("div", {}, said);
-  draws.set(place, () => tokenLine(turn, pieces));
+  draws.set(place, () => tokenLine(turn, pieces, first));
   inView.observe(place);
   return place;
 }
 
 /** The sampled tokens of one turn as spans; a line for what came before them. */
-function tokenLine(turn, pieces) {
+function tokenLine(turn, pieces, first) {
   const { sampled, logprobs, observation, extends: extended } = turn;
   const shown = sampled.slice(0, MOST);
   return el(
     "div",
     { class: "tokens" },
-    el("p", { class: "quiet" }, `${sampled.length} sampled after ${observation.length} ${extended ? "further" : ""} prompt tokens${extended ? "" : ": the history was rendered anew"}${sampled.length > MOST ? `; the first ${MOST} are shown` : ""}`),
+    el("p", { class: "quiet" }, `${sampled.length} sampled after ${observation.length} ${extended ? "further " : ""}prompt tokens${extended || first ? "" : ": the history was rendered anew"}${sampled.length > MOST ? `; the first ${MOST} are shown` : ""}`),
     el("div", { class: "text mono" }, shown.map((token, at) => span(token, logprobs?.[at], pieces))),
   );
 }

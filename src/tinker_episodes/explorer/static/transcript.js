@@ -1,10 +1,10 @@
 // A transcript: prompts, replies with their calls, results and notes, one article an entry.
 
 import { callBlock } from "./call.js";
-import { el } from "./dom.js";
+import { el, kept } from "./dom.js";
 import { plural } from "./format.js";
 import { picture } from "./pictures.js";
-import { textBlock } from "./text.js";
+import { plain, textBlock } from "./text.js";
 import { tokensInView } from "./tokens.js";
 
 const FIRST = 40;
@@ -12,7 +12,7 @@ const SLICE = 800;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
-  const list = el("div", { class: "transcript" });
+  const list = transcriptOf(entries, sampled);
   const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited, toolSets };
   let at = 0;
   const slice = (until) => {
@@ -33,6 +33,11 @@ export function transcript(entries, { sampled = null, cited = new Map(), toolSet
 /** Wait until what is there has been painted. */
 function painted() {
   return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+}
+
+/** The place of a transcript that is drawn already, for an update of the page around it. */
+export function transcriptOf(entries, sampled) {
+  return kept(el("div", { class: "transcript" }), sampled ?? entries);
 }
 
 /** The number of each reply's call → the number of its result: results follow in the calls' order. */
@@ -97,7 +102,8 @@ function reply(entry, at, entries, { results, turns, pieces, tokens }) {
   const turn = turns.get(at);
   const calls = entry.calls.map((call, n) => callBlock(call, entries[results.get(`${at}:${n}`)], results.get(`${at}:${n}`)));
   const words = content(entry.content, false);
-  const said = tokens && turn ? tokensInView(words, turn, pieces) : words;
+  const first = turn === turns.values().next().value;
+  const said = tokens && turn ? tokensInView(words, turn, pieces, first) : words;
   const nothing = !tokens && isEmpty(entry.content) && calls.length === 0 && entry.malformed.length === 0;
   return [
     said,
@@ -132,6 +138,12 @@ export function fold(label, ...children) {
   return el("details", { class: "fold" }, el("summary", {}, label), children);
 }
 
+const MOST_CITED = 8;
+
 function citations(names) {
-  return names && el("p", { class: "citation" }, "Evidence of ", names.map((name, at) => [at > 0 && ", ", el("a", { href: `#score-${name.at}` }, textBlock(name.name))]));
+  if (!names) return null;
+  const links = names.map((name) => el("a", { href: `#score-${name.at}` }, plain(name.name, 60)));
+  const spaced = links.map((one, at) => [at > 0 && ", ", one]);
+  const [first, rest] = [spaced.slice(0, MOST_CITED), spaced.slice(MOST_CITED)];
+  return [el("p", { class: "citation" }, "Evidence of ", first), rest.length > 0 && el("div", { class: "citation" }, fold(`and of ${plural(rest.length, "more scorer")}`, rest))];
 }

@@ -44,7 +44,7 @@ export function render({ group: { where }, rollouts, kind, log }, { query }) {
       ["attempt", kind === "index" && count(where.attempt)],
       ["over time", kind === "index" && link(address.task(where), "this task at every step")],
     ]),
-    rollouts.length === 0 ? empty("No rollout of this group is filed.") : rolloutTable(rollouts, picked),
+    rollouts.length === 0 ? empty("No rollout of this group is filed.") : el("div", { class: "scroller" }, rolloutTable(rollouts, picked)),
     compareBar(rollouts, picked),
     log && [el("h2", {}, "What the trainer logged of this group"), logTree(log)],
   ];
@@ -60,14 +60,14 @@ function rolloutTable(rollouts, picked) {
     columns: [
       { label: "rollout", class: "name", cell: (rollout) => `${rollout.place + 1} · ${shortKey(rollout.key)}` },
       { label: "reward", number: true, cell: rewards },
-      ...scorers.slice(0, 12).map((name) => ({ label: plain(name, 24), number: true, cell: (rollout) => reward(rollout.scores[name]) })),
+      ...scorers.map((name) => ({ label: plain(name, 24), help: plain(name, 400), number: true, cell: (rollout) => reward(rollout.scores[name]) })),
       { label: "ended", cell: (rollout) => ending(rollout) },
       { label: "turns", number: true, cell: (rollout) => count(rollout.turns) },
       { label: "calls", number: true, cell: (rollout) => count(rollout.tool_calls) },
       { label: "errors", number: true, cell: (rollout) => count(rollout.tool_errors + rollout.format_errors) },
       { label: "tokens", number: true, cell: (rollout) => count(rollout.sampled_tokens), help: "sampled" },
       { label: "took", number: true, cell: (rollout) => seconds(rollout.duration_s) },
-      { label: "compare", cell: (rollout) => pick(rollout, picked) },
+      { label: "compare", class: "pick", cell: (rollout) => pick(rollout, picked) },
     ],
   });
 }

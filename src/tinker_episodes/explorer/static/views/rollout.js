@@ -9,15 +9,22 @@ import { changes, scores } from "../scores.js";
 import { citedMessages, messagesOf } from "../evidence.js";
 import { plain, textBlock } from "../text.js";
 import { tokenScale } from "../tokens.js";
-import { transcript } from "../transcript.js";
+import { transcript, transcriptOf } from "../transcript.js";
 
-export const live = false;
 export const whole = true; // messages are drawn in slices, which an update in place would lose
 
 export async function load({ key }, query, ask) {
   const tokens = query.get("tokens") === "1";
   const [page, sampled] = await Promise.all([ask("rollout", { key }), tokens ? ask("tokens", { key }) : null]);
   return { ...page, sampled };
+}
+
+/** The rollout as its group has it now: what was said stays, the trainer's numbers and the neighbours come. */
+export async function reload(data, ask) {
+  const { group, rollouts } = await ask("group", { key: data.where.group });
+  const at = rollouts.findIndex(({ key }) => key === data.rollout.key);
+  const [previous, next] = [rollouts[at - 1]?.key ?? null, rollouts[at + 1]?.key ?? null];
+  return { ...data, where: group.where, rollout: rollouts[at] ?? data.rollout, previous, next };
 }
 
 export function crumbs({ where, rollout }) {
@@ -47,11 +54,8 @@ export async function settle() {
   if (location.hash || scrollY > 0) await drawn;
 }
 
-export function render(data, { query }) {
+export function render(data, { query, updating }) {
   const { rollout } = data;
-  const cited = citedMessages(data.scores, data.entries);
-  const said = transcript(data.entries, { sampled: data.sampled, cited, toolSets: data.tool_sets });
-  drawn = said.drawn;
   return [
     heading(
       ["Rollout ", el("span", { class: "mono" }, shortKey(rollout.key))],
@@ -62,10 +66,17 @@ export function render(data, { query }) {
     el(
       "div",
       { class: "columns" },
-      el("div", { class: "wide-column" }, toolbar(data), data.kind === "log" ? hostSteps(data.log) : said.list, end(rollout)),
+      el("div", { class: "wide-column" }, toolbar(data), data.kind === "log" ? hostSteps(data.log) : said(data, updating), end(rollout)),
       el("aside", { class: "rail", "aria-label": "Reward and facts" }, rewardCard(data), scores(withMessages(data)), changes(data.changes), factsCard(data)),
     ),
   ];
+}
+
+function said({ entries, sampled, scores, tool_sets: toolSets }, updating) {
+  if (updating) return transcriptOf(entries, sampled);
+  const whole = transcript(entries, { sampled, cited: citedMessages(scores, entries), toolSets });
+  drawn = whole.drawn;
+  return whole.list;
 }
 
 function withMessages({ scores, entries }) {
@@ -146,7 +157,7 @@ function factsCard({ rollout, where, kind }) {
       ["bundle", where.bundle && plain(`${where.bundle} ${where.version}`)],
       ["tags", plain(where.tags.join(", "))],
       ["turns", count(rollout.turns)],
-      ...(kind === "log" ? [] : said(rollout)),
+      ...(kind === "log" ? [] : counts(rollout)),
       ["sampled tokens", count(rollout.sampled_tokens)],
       ["last observation", rollout.observation_tokens !== null && `${count(rollout.observation_tokens)} tokens`],
       ["sampler step", rollout.sampler_step !== null && number(rollout.sampler_step)],
@@ -157,7 +168,7 @@ function factsCard({ rollout, where, kind }) {
   );
 }
 
-function said(rollout) {
+function counts(rollout) {
   return [
     ["messages", count(rollout.messages)],
     ["tool calls", count(rollout.tool_calls)],

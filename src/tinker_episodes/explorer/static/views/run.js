@@ -1,9 +1,9 @@
 // One run over its steps, with other runs laid over it.
 
-import { run as charts } from "../curves.js";
+import { colorOf, run as charts } from "../curves.js";
 import { el } from "../dom.js";
 import { count, number, percent, reward } from "../format.js";
-import { badge, empty, facts, heading } from "../parts.js";
+import { badge, empty, facts, heading, link } from "../parts.js";
 import { address, changed } from "../router.js";
 import { stepRows } from "../steps.js";
 import { table } from "../table.js";
@@ -11,6 +11,7 @@ import { plain } from "../text.js";
 
 export const resizes = true;
 const STEPS = 30;
+const MOST_OFFERED = 40;
 
 export async function load({ run }, query, ask) {
   const names = [run, ...query.getAll("with").filter((name) => name !== run)];
@@ -58,13 +59,14 @@ function overlays({ run, runs, names }, query) {
   const others = runs.filter((one) => one.name !== run.name);
   if (others.length === 0) return null;
   const chosen = query.getAll("with");
-  const chips = others.slice(0, 40).map((one) => {
+  const offered = others.filter(({ name }, at) => at >= others.length - MOST_OFFERED || chosen.includes(name));
+  const chips = offered.map((one) => {
     const on = chosen.includes(one.name);
     const next = on ? chosen.filter((name) => name !== one.name) : [...chosen, one.name];
-    const color = names.indexOf(one.name);
+    const color = colorOf(names.indexOf(one.name));
     return el("a", { class: on ? `toggle on c${color}` : "toggle", href: changed({ with: next }), role: "button", "aria-pressed": String(on) }, plain(one.name, 60));
   });
-  return el("div", { class: "chips", role: "group", "aria-label": "Runs to lay over this one" }, el("span", { class: "quiet" }, "Lay over:"), chips);
+  return el("div", { class: "chips", role: "group", "aria-label": "Runs to lay over this one" }, el("span", { class: "quiet" }, "Lay over:"), chips, others.length > offered.length && link(address.runs(), `${others.length - offered.length} more`));
 }
 
 function stepTable(run, rows, query) {

@@ -2,20 +2,24 @@
 
 import { el } from "../dom.js";
 import { plural, reward, shortKey } from "../format.js";
-import { empty, ending, heading } from "../parts.js";
-import { address, changed, search } from "../router.js";
+import { empty, ending, heading, paging } from "../parts.js";
+import { address, search } from "../router.js";
 import { plain, visible } from "../text.js";
 
 const FIELDS = ["q", "run", "split", "from", "to", "task", "tag", "tool", "low", "high", "cut", "status", "error"];
 const PAUSE_MS = 180;
 
-export const live = false;
-
 export async function load(_params, query, ask) {
   const asked = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) ?? ""]));
   const any = FIELDS.some((name) => asked[name] !== "");
-  const [{ runs }, labels, found] = await Promise.all([ask("runs"), ask("labels"), any ? ask("search", { ...asked, after: query.get("after") }) : null]);
-  return { runs: runs.filter((run) => run.kind === "index"), labels, asked, found };
+  const [{ runs }, labels, found] = await Promise.all([ask("runs"), ask("labels"), any ? ask("search", { ...asked, after: query.get("after") }).catch(refused) : null]);
+  return { runs: runs.filter((run) => run.kind === "index"), labels, asked, found, after: query.get("after") };
+}
+
+/** What can't be searched for, such as a quotation mark alone, is said beside the form: it may be half typed. */
+function refused(error) {
+  if (error.status !== 400) throw error;
+  return { refused: error.message };
 }
 
 export function crumbs() {
@@ -32,7 +36,7 @@ export function render(data) {
 
 function form({ runs, labels, asked }) {
   const field = (name, label, attrs = {}) => el("label", {}, label, el("input", { name, value: asked[name], autocomplete: "off", spellcheck: "false", ...attrs }));
-  const pick = (name, label, options) => el("label", {}, label, el("select", { name }, options.map(([value, text]) => el("option", { value, selected: value === asked[name] }, text))));
+  const pick = (name, label, options) => el("label", {}, label, el("select", { name }, options.map(([value, text]) => el("option", { value, "data-key": value, selected: value === asked[name] }, text))));
   const names = (kind) => labels[kind].map((name) => [name, plain(name, 60)]);
   return el(
     "form",
@@ -74,13 +78,14 @@ function openResults(form) {
   form.dispatchEvent(Object.assign(new CustomEvent("open-page", { bubbles: true, detail: href }), { replace: true }));
 }
 
-function results({ found, asked }) {
+function results({ found, after }) {
   if (found === null) return empty("Nothing is asked yet.", "Type some words, or set a filter. Results open at their place in the transcript.");
-  if (found.hits.length === 0) return empty("Nothing is found.", "Whole words are found, in any order; `begin*` finds all that begin so. Take a filter away, or try fewer words.", found.next && el("a", { href: changed({ after: found.next }) }, "Look further"));
+  if (found.refused) return empty("This can't be searched for.", plain(found.refused, 300));
+  if (found.hits.length === 0) return empty("Nothing is found.", "Whole words are found, in any order; `begin*` finds all that begin so. Take a filter away, or try fewer words.", paging(found.next, "Look further", { after }, "Back to the first results"));
   return [
     el("p", { class: "quiet", role: "status" }, found.next ? `The last ${found.hits.length} rollouts; there are more` : plural(found.hits.length, "rollout")),
-    el("ol", { class: "results" }, found.hits.map((hit) => result(hit, asked))),
-    found.next && el("p", {}, el("a", { class: "primary", href: changed({ after: found.next }) }, "More results")),
+    el("ol", { class: "results" }, found.hits.map(result)),
+    paging(found.next, "More results", { after }, "Back to the first results"),
   ];
 }
 

@@ -3,7 +3,7 @@
 import { el } from "../dom.js";
 import { count, number, reward } from "../format.js";
 import { dots, shared } from "../marks.js";
-import { badge, empty, facts, heading, link } from "../parts.js";
+import { badge, empty, facts, heading, link, paging } from "../parts.js";
 import { address, changed } from "../router.js";
 import { orderOf, table } from "../table.js";
 import { plain } from "../text.js";
@@ -54,8 +54,7 @@ export function render(data, { params, query }) {
     ]),
     filters(query),
     groups.length === 0 ? empty("No group is here.", "Take a filter away, or look at another step.") : groupTable(data, query),
-    data.next && el("p", {}, el("a", { class: "primary", href: changed({ after: data.next }) }, "More groups")),
-    query.get("after") && el("p", {}, el("a", { href: changed({ after: "" }) }, "Back to the first groups")),
+    paging(data.next, "More groups", { after: query.get("after") }, "Back to the first groups"),
   ];
 }
 
@@ -80,11 +79,15 @@ function filters(query) {
     "form",
     { class: "filters", role: "search", on: { submit: (event) => submit(event) } },
     FILTERS.map(([name, label]) => el("a", { class: name === only ? "toggle on" : "toggle", href: changed({ only: name, after: "" }), "aria-current": name === only ? "true" : null }, label)),
-    field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
-    field("tag", "tag"),
-    field("low", "mean from", { type: "number", step: "any" }),
-    field("high", "to", { type: "number", step: "any" }),
-    el("button", { type: "submit" }, "Filter"),
+    el(
+      "span",
+      { class: "fields" },
+      field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
+      field("tag", "tag"),
+      field("low", "mean from", { type: "number", step: "any" }),
+      field("high", "to", { type: "number", step: "any" }),
+      el("button", { type: "submit" }, "Filter"),
+    ),
   );
 }
 

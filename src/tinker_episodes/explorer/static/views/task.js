@@ -4,7 +4,7 @@ import { chart } from "../chart.js";
 import { el } from "../dom.js";
 import { count, reward } from "../format.js";
 import { dots, shared } from "../marks.js";
-import { badge, empty, facts, heading } from "../parts.js";
+import { badge, empty, facts, heading, paging } from "../parts.js";
 import { address, changed } from "../router.js";
 import { plain } from "../text.js";
 
@@ -27,9 +27,10 @@ export function render({ groups, next }, { query }) {
   const range = shared(groups.map(({ group }) => group.rewards));
   return [
     title,
-    facts([["groups", count(groups.length)], ["rollouts", count(rollouts.length)], ["bundle", plain(query.get("bundle") ?? "")]]),
+    facts([["steps", next || query.get("after") ? `${stepsOf(groups)}, of more` : stepsOf(groups)], ["groups", count(groups.length)], ["rollouts", count(rollouts.length)], ["bundle", plain(query.get("bundle") ?? "")]]),
     el("div", { "data-charts": true }, curve(groups)),
     el("h2", {}, "Rollouts by step"),
+    paging(next, "Later steps", { after: query.get("after") }, "Back to the first steps"),
     el(
       "table",
       {},
@@ -37,15 +38,18 @@ export function render({ groups, next }, { query }) {
       el("thead", {}, el("tr", {}, ["step", "rewards", "mean", "rollouts"].map((label) => el("th", { scope: "col", class: label === "mean" ? "num" : null }, label)))),
       el("tbody", {}, [...groups].reverse().map((one) => row(one, range, !query.get("run")))),
     ),
-    next && el("p", {}, el("a", { class: "primary", href: changed({ after: next }) }, "Later steps")),
-    query.get("after") && el("p", {}, el("a", { href: changed({ after: "" }) }, "Back to the first steps")),
   ];
+}
+
+function stepsOf(groups) {
+  const steps = groups.map(({ group }) => group.where.step);
+  return [...new Set([Math.min(...steps), Math.max(...steps)])].join("–");
 }
 
 function runChoice(groups, query) {
   const run = query.get("run") ?? groups[0]?.group.where.run;
   if (!run) return null;
-  return query.get("run") ? el("a", { class: "toggle", href: changed({ run: "" }) }, "in all runs") : el("a", { class: "toggle", href: changed({ run }) }, `in ${plain(run, 40)} alone`);
+  return query.get("run") ? el("a", { class: "toggle", href: changed({ run: "" }) }, "Show all runs") : el("a", { class: "toggle", href: changed({ run }) }, `Show ${plain(run, 40)} alone`);
 }
 
 function row({ group, rollouts }, range, named) {
