@@ -9,6 +9,7 @@ the navigation on, by the browser's own clock, each in a context of its own that
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -152,7 +153,6 @@ def asks(
     asking: Asking, made: Made, chance: random.Random
 ) -> dict[str, Callable[[], tuple[str, Query]]]:
     """What each page asks for: an endpoint and a random query of it."""
-    import json
 
     def step() -> Query:
         run = f"run-{chance.randrange(RUNS)}"
@@ -287,7 +287,7 @@ def _answer_row(name: str, took: list[tuple[float, float]], sizes: str) -> Row:
     clock, cpu = (sorted(values) for values in zip(*took, strict=True))
     p50, p95 = len(clock) // 2, len(clock) * 95 // 100
     goal = SEARCH_MS if name.startswith("search") else ANSWER_MS
-    figure = f"{clock[p50]:.1f} ms, {clock[p95]:.1f} at p95, {cpu[p95]:.1f} of it at work"
+    figure = f"{clock[p50]:.1f} ms, {clock[p95]:.1f} at p95; processor {cpu[p95]:.1f}"
     values = {
         "p50_ms": clock[p50],
         "p95_ms": clock[p95],
