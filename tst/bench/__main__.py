@@ -30,6 +30,7 @@ BENCHES = (
     "explorer",
     "arguments",
     "steps",
+    "renderers",
 )
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
 
