@@ -27,6 +27,7 @@ BENCHES = (
     "memory",
     "loopback",
     "index",
+    "explorer",
     "arguments",
     "steps",
     "renderers",

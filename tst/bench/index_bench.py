@@ -260,7 +260,7 @@ def _values(row: dict[str, Any]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name != "work"}
 
 
-def _index(folder: Path, options: dict[str, str]) -> tuple[str, Made]:
+def index_in(folder: Path, options: dict[str, str]) -> tuple[str, Made]:
     """The file of the index to read, made or kept from before."""
     file, kept = str(folder / "episodes.db"), folder / "made.json"
     if "cache" in options and kept.exists():
@@ -276,7 +276,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.get("cache", scratch))
         folder.mkdir(parents=True, exist_ok=True)
-        file, made = _index(folder, options)
+        file, made = index_in(folder, options)
         print(f"{made.rollouts} rollouts in 5 runs of {made.steps} steps")
         rows = bench_pages(f"sqlite:///{file}", made)
         _show(rows, bench_postgres(file, made, options.get("postgres")))

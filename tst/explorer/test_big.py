@@ -43,14 +43,24 @@ def long_entries() -> list[dict[str, Any]]:
     return entries[:MESSAGES]
 
 
+def long_turns() -> list[dict[str, Any]]:
+    """A turn of ten tokens for each reply."""
+    logprobs = [-0.5] * 10
+    return [
+        {"extends": at > 0, "observation": [1], "sampled": [at] * 10, "logprobs": logprobs}
+        for at in range(MESSAGES // 2)
+    ]
+
+
 @pytest.fixture
 def big(serve: Serve, tmp_path: Path) -> str:
     """An index with a long transcript and one with long lines; its address."""
     line = "0123456789" * (LINE // 10)
     wide = [prompt("a wide line"), reply(line, ("say", {"text": line[: LINE // 10]}))]
     wide.append(result("c", "say", {"text": line[: LINE // 10]}, "one\n" * 200_000))
+    long = {"entries": long_entries(), "turns": long_turns()}
     rollouts = [
-        Rollout("long", 0, Status.FINISHED, 1.0, transcript={"entries": long_entries()}),
+        Rollout("long", 0, Status.FINISHED, 1.0, transcript=long),
         Rollout("wide", 1, Status.FINISHED, 0.0, transcript={"entries": wide}),
     ]
     attempt = Attempt(str(tmp_path / "run"), "t", 0)
@@ -74,6 +84,21 @@ def test_link_opens_at_a_message_far_down(page: Page, big: str) -> None:
     until(page, in_view("#m4711"))
     page.keyboard.press("j")
     until(page, "document.activeElement.id === 'm4712'")
+
+
+def test_find_in_page_reaches_what_is_far_down(page: Page, big: str) -> None:
+    page.goto(f"{big}/rollouts/long")
+    until(page, ALL)
+    assert page.evaluate("find('I look at 4713.')")
+    until(page, in_view("#m4713"))
+
+
+def test_tokens_are_drawn_where_they_are_read(page: Page, big: str) -> None:
+    page.goto(f"{big}/rollouts/long?tokens=1#m4711")
+    until(page, ALL)
+    until(page, "document.querySelector('#m4711 .token')?.textContent === '[2355]'")
+    assert 10 <= page.locator("article .token").count() < 1_000
+    assert "I look at 2001." in page.evaluate("document.getElementById('m2001').textContent")
 
 
 def test_reader_goes_on_from_what_is_on_the_screen(page: Page, big: str) -> None:

@@ -13,17 +13,23 @@ export function svg(tag, attrs = {}, ...children) {
 }
 
 function fill(node, attrs, children) {
-  for (const [name, value] of Object.entries(attrs)) {
+  for (const name in attrs) {
+    const value = attrs[name];
     if (value === undefined || value === null || value === false) continue;
     if (name === "on") listen(node, value);
     else if (name === "href") node.setAttribute("href", ownAddress(value));
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat(Infinity)) {
-    if (child === undefined || child === null || child === false || child === "") continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  append(node, children);
   return node;
+}
+
+function append(node, children) {
+  for (const child of children) {
+    if (child === undefined || child === null || child === false || child === "") continue;
+    if (Array.isArray(child)) append(node, child);
+    else node.append(child instanceof Node ? child : String(child));
+  }
 }
 
 /** Links lead to this explorer's own pages: an address that came from data could be a script. */

@@ -5,8 +5,28 @@ import { plain, visible } from "./text.js";
 
 const MOST = 20000;
 
+const draws = new WeakMap();
+const inView = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) {
+    if (!isIntersecting) continue;
+    inView.unobserve(target);
+    target.replaceWith(draws.get(target)());
+  }
+});
+
+/**
+ * The sampled tokens of one turn, in place of what was said once that comes into view: a long rollout
+ * has hundreds of thousands.
+ */
+export function tokensInView(said, turn, pieces, first) {
+  const place = el("div", {}, said);
+  draws.set(place, () => tokenLine(turn, pieces, first));
+  inView.observe(place);
+  return place;
+}
+
 /** The sampled tokens of one turn as spans; a line for what came before them. */
-export function tokenLine(turn, pieces, first) {
+function tokenLine(turn, pieces, first) {
   const { sampled, logprobs, observation, extends: extended } = turn;
   const shown = sampled.slice(0, MOST);
   return el(

@@ -5,9 +5,10 @@ import { el, kept } from "./dom.js";
 import { plural } from "./format.js";
 import { picture } from "./pictures.js";
 import { plain, textBlock } from "./text.js";
-import { tokenLine } from "./tokens.js";
+import { tokensInView } from "./tokens.js";
 
-const SLICE = 80;
+const FIRST = 40;
+const SLICE = 800;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
 export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
@@ -19,14 +20,19 @@ export function transcript(entries, { sampled = null, cited = new Map(), toolSet
     for (const end = Math.min(entries.length, until); at < end; at++) batch.append(article(entries[at], at, entries, context));
     list.append(batch);
   };
-  slice(SLICE);
+  slice(FIRST);
   const rest = async () => {
     while (at < entries.length) {
-      await new Promise(requestAnimationFrame);
-      slice(at + SLICE * 12);
+      await painted();
+      slice(at + SLICE);
     }
   };
   return { list, drawn: at < entries.length ? rest() : Promise.resolve() };
+}
+
+/** Wait until what is there has been painted. */
+function painted() {
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 }
 
 /** The place of a transcript that is drawn already, for an update of the page around it. */
@@ -95,7 +101,9 @@ function tool(name, spec) {
 function reply(entry, at, entries, { results, turns, pieces, tokens }) {
   const turn = turns.get(at);
   const calls = entry.calls.map((call, n) => callBlock(call, entries[results.get(`${at}:${n}`)], results.get(`${at}:${n}`)));
-  const said = tokens && turn ? tokenLine(turn, pieces, turn === turns.values().next().value) : content(entry.content, false);
+  const words = content(entry.content, false);
+  const first = turn === turns.values().next().value;
+  const said = tokens && turn ? tokensInView(words, turn, pieces, first) : words;
   const nothing = !tokens && isEmpty(entry.content) && calls.length === 0 && entry.malformed.length === 0;
   return [
     said,
@@ -114,10 +122,16 @@ function isEmpty(said) {
 export function content(said, mono) {
   if (typeof said === "string") return said.trim() === "" ? null : textBlock(said, { mono });
   return said.map((part) => {
-    if (part.type === "thinking") return el("details", { class: "thinking", open: part.thinking.length < 1200 }, el("summary", {}, "Thinking"), textBlock(part.thinking));
+    if (part.type === "thinking") return thought(part.thinking);
     if (part.type === "image") return picture(part);
     return textBlock(String(part.text ?? JSON.stringify(part)), { mono });
   });
+}
+
+/** What the model thought: folded where it is long. Folds are dear, and a transcript has thousands. */
+function thought(text) {
+  if (text.length < 1200) return el("div", { class: "thinking" }, el("p", { class: "label" }, "Thinking"), textBlock(text));
+  return el("details", { class: "thinking" }, el("summary", {}, "Thinking"), textBlock(text));
 }
 
 export function fold(label, ...children) {
