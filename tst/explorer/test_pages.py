@@ -113,6 +113,12 @@ def test_step_is_filtered_by_what_its_groups_hold(page: Page, desk_url: str) -> 
     page.keyboard.press("Enter")
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile(r"task=wrong"))
+    page.get_by_role("spinbutton", name="size").fill("3")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("No group is here.")).to_be_visible()
+    page.get_by_role("spinbutton", name="size").fill("4")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr")).to_have_count(1)
 
 
 def test_group_shows_its_rollouts_and_two_are_picked_to_compare(page: Page, desk_url: str) -> None:

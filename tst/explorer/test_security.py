@@ -117,8 +117,8 @@ def test_keys_are_looked_up_and_never_made_into_paths(
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("groups?run=careful&split=train&step=-1", "step: '-1' is no step"),
-        ("groups?run=careful&split=train&step=" + "9" * 30, "is no step"),
+        ("groups?run=careful&split=train&step=-1", "step: '-1' is no whole number from 0"),
+        ("groups?run=careful&split=train&step=" + "9" * 30, "is no whole number"),
         ("groups?run=careful&split=other&step=1", "split: one of train, eval would be right"),
         ("groups?run=careful&split=train&step=1&sort=nothing", "sort: one of task, size"),
         ("groups?run=careful&split=train&step=1&only=nothing", "only: one of varied"),

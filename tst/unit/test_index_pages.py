@@ -89,6 +89,7 @@ def test_groups_are_filtered_by_each_column(reader: IndexReader) -> None:
         (GroupFilter(task="%"), lambda r: False),
         (GroupFilter(tag="easy"), lambda r: True),
         (GroupFilter(tag="eas"), lambda r: False),
+        (GroupFilter(size=4), lambda r: r.size == 4),
         (GroupFilter(constant=True), lambda r: r.constant),
         (GroupFilter(cut=False), lambda r: r.cut == 0),
         (GroupFilter(errors=True), lambda r: _key(r, "errors") > 0),

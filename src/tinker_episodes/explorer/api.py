@@ -87,7 +87,7 @@ class Api:
         """A page of a step's groups, with the step in numbers and its neighbours."""
         asked = Asked(request)
         run, split = asked.needed("run"), found(asked.choice("split", Split), "such split")
-        step = found(asked.step("step"), "such step")
+        step = found(asked.whole("step"), "such step")
         index, hosts = self._sources.index, self._sources.hosts
         rows = [] if index is None else index.steps(run, split=split, first=step, last=step)
         if rows and index is not None:
@@ -118,7 +118,7 @@ class Api:
             sort=cast(GroupSort, sort),
             descending=asked.text("order") != "up",
             matching=group_filter(asked),
-            attempt=asked.step("attempt"),
+            attempt=asked.whole("attempt"),
             after=asked.text("after"),
         )
 
@@ -199,6 +199,7 @@ def group_filter(asked: Asked) -> GroupFilter:
     return GroupFilter(
         task=asked.text("task"),
         tag=asked.text("tag"),
+        size=asked.whole("size"),
         low=asked.number("low"),
         high=asked.number("high"),
         **chosen,
@@ -215,8 +216,8 @@ def search_of(asked: Asked) -> Search:
         text=asked.text("q") or "",
         run=asked.text("run"),
         split=asked.choice("split", Split),
-        first_step=asked.step("from"),
-        last_step=asked.step("to"),
+        first_step=asked.whole("from"),
+        last_step=asked.whole("to"),
         task=asked.text("task"),
         tag=asked.text("tag"),
         tool=asked.text("tool"),

@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 
 _MOST = 2000
 """Characters of a parameter."""
-_MOST_STEP = 2**31 - 1
+_LARGEST = 2**31 - 1
 
 
 class AskingError(EpisodesError, ValueError):
@@ -63,13 +63,13 @@ class Asked:
             raise AskingError(f"{name}: {value[:40]!r} is no number")
         return found
 
-    def step(self, name: str) -> int | None:
-        """A step; None where it is absent."""
+    def whole(self, name: str) -> int | None:
+        """A whole number, such as a step; None where it is absent."""
         value = self.text(name)
         if value is None:
             return None
-        if not (value.isascii() and value.isdigit()) or int(value[:20]) > _MOST_STEP:
-            raise AskingError(f"{name}: {value[:40]!r} is no step")
+        if not (value.isascii() and value.isdigit()) or int(value[:20]) > _LARGEST:
+            raise AskingError(f"{name}: {value[:40]!r} is no whole number from 0 to {_LARGEST}")
         return int(value)
 
     def choice(self, name: str, kind: type[Choice]) -> Choice | None:

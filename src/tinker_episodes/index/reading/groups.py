@@ -55,6 +55,8 @@ class GroupFilter:
     task: str | None = None
     """Text that the task's id contains."""
     tag: str | None = None
+    size: int | None = None
+    """How many rollouts it has."""
     constant: bool | None = None
     cut: bool | None = None
     """Whether a rollout was cut."""
@@ -228,6 +230,8 @@ def _conditions(matching: GroupFilter) -> list[ColumnElement[bool]]:
         found.append(groups.c.task.contains(m.task, autoescape=True))
     if m.tag is not None:
         found.append(groups.c.tags.contains(json.dumps(m.tag), autoescape=True))
+    if m.size is not None:
+        found.append(groups.c.size == m.size)
     if m.constant is not None:
         found.append(groups.c.constant.is_(m.constant))
     if m.cut is not None:

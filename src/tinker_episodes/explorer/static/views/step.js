@@ -21,7 +21,7 @@ export function load({ run, split, step }, query, ask) {
   return ask("groups", { run, split, step, sort: order.by, order: order.down ? "down" : "up", only: query.get("only"), ...fieldsOf(query), attempt: query.get("attempt"), after: query.get("after") });
 }
 
-const FIELDS = ["task", "tag", "low", "high"];
+const FIELDS = ["task", "tag", "size", "low", "high"];
 
 function fieldsOf(query) {
   return Object.fromEntries(FIELDS.map((name) => [name, query.get(name) ?? ""]));
@@ -84,6 +84,7 @@ function filters(query) {
       { class: "fields" },
       field("task", "task", { type: "search", placeholder: "part of its id", "data-search": true }),
       field("tag", "tag"),
+      field("size", "size", { type: "number", min: "1" }),
       field("low", "mean from", { type: "number", step: "any" }),
       field("high", "to", { type: "number", step: "any" }),
       el("button", { type: "submit" }, "Filter"),
