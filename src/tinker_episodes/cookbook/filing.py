@@ -112,6 +112,8 @@ def _turns(env: EpisodeEnv, transitions: Sequence[Transition]) -> list[dict[str,
 
 def _tokens(found: Sequence[Any]) -> list[int]:
     """Tokens; of a chunk that is no text, such as an image, -1 for each of its tokens."""
+    if set(map(type, found)) <= {int}:
+        return list(found)  # text alone, as nearly always: a loop would cost more than the rest
     tokens: list[int] = []
     for item in found:
         tokens += [item] if isinstance(item, int) else [-1] * item.length
