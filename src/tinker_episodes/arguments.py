@@ -37,13 +37,14 @@ from referencing.jsonschema import DRAFT202012
 
 from tinker_episodes.decoding import DEEPEST, NotJson, decoded
 from tinker_episodes.errors import ArgumentsError, DefinitionError
+from tinker_episodes.plain_schema import Check, plain_check
 from tinker_episodes.refusals import refusal, shown
 
 _BOOLEANS = {"true": True, "True": True, "false": False, "False": False}
 _NULLS = frozenset({"null", "None", "none", "nil"})
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)\Z")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\Z")
-_CONSTRAINTS = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if")
+_CONSTRAINTS = frozenset({"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "not", "if"})
 _ENCODED = 3
 """How often one value may be encoded as a JSON text inside of a JSON text."""
 
@@ -71,6 +72,7 @@ class Arguments:
         # jsonschema's own types are partly unknown; what is called of it is plain.
         # With a registry of our own: the default one fetches what a schema refers to.
         self._root: Any = Draft202012Validator(self._schema, registry=Registry[Any]())
+        self._checks: dict[int, Check] = {}  # by the identity of parts of the schema
         document = DRAFT202012.create_resource(dict(schema))
         self._references = Registry[Any]().with_resource("", document).resolver()
         for reference in _references_in(schema):
@@ -137,7 +139,7 @@ class Arguments:
         resolved = self._resolved(schema)
         listed = list(self._listed(schema))
         bare = text.strip()
-        if not any(key in resolved for key in _CONSTRAINTS):
+        if _CONSTRAINTS.isdisjoint(resolved):
             yield from self._containers(text, schema, encoded=1)
         elif bare == "null" and bare not in listed:
             yield None
@@ -226,13 +228,19 @@ class Arguments:
     def _takes(self, schema: Schema | bool, value: Any) -> bool:
         if isinstance(value, float) and not math.isfinite(value):
             return False
-        return bool(self._root.evolve(schema=schema).is_valid(value))
+        check = self._checks.get(id(schema))
+        if check is None:
+            check = plain_check(schema) or self._root.evolve(schema=schema).is_valid
+            self._checks[id(schema)] = check
+        return check(value)
 
     # ------------------------------------------------------------ the whole
 
     def _check(self, fitted: dict[str, Any]) -> None:
         if not all(_finite(value) for value in fitted.values()):
             raise ArgumentsError("NaN and infinite numbers are not JSON; give a finite number")
+        if self._takes(self._schema, fitted):
+            return
         error = cast("ValidationError | None", best_match(self._root.iter_errors(fitted)))
         if error is not None:
             raise ArgumentsError(refusal(error, self._schema))

@@ -14,7 +14,7 @@ class NumberSearch(Environment):
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from tinker_episodes.errors import ConfigError, DefinitionError, ToolError
 from tinker_episodes.message import Message
 from tinker_episodes.scoring import scorers_of
 from tinker_episodes.task import Prompt, Task
-from tinker_episodes.tools import Tool, tools_of
+from tinker_episodes.tools import Tool, ToolSet, tools_of
 from tinker_episodes.universe import Universe, UniverseData
 
 
@@ -117,6 +117,14 @@ class EnvironmentClass:
             )
         self.arguments = {name: Arguments(name, t.schema) for name, t in self.tools.items()}
         self.tool_errors = (ToolError, *environment.tool_errors)
+        self._offered: dict[tuple[str, ...], ToolSet] = {}
+
+    def offered(self, names: Iterable[str]) -> ToolSet:
+        """Some of its tools by name, as a prompt offers them; the same object each time."""
+        key = tuple(names)
+        if key not in self._offered:
+            self._offered[key] = ToolSet.of([self.tools[name] for name in key])
+        return self._offered[key]
 
     def make(self, task: Task, data: UniverseData) -> Environment:
         """A new instance for one episode."""

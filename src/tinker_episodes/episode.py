@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,13 +24,14 @@ from typing import Any, TypeVar
 
 from tinker_episodes.environment import Environment, EnvironmentClass, read_environment
 from tinker_episodes.errors import ArgumentsError, EpisodeClosed, EpisodeFailed
-from tinker_episodes.hooks import Hooks, all_of, message_of
+from tinker_episodes.hooks import Hooks, all_of
 from tinker_episodes.message import Call, CallResult, Message
 from tinker_episodes.outcome import Counts, Cut, Outcome
 from tinker_episodes.outputs import ToolOutput, shortened
 from tinker_episodes.refusals import quoted
 from tinker_episodes.scoring import Score, as_score, reward_scorer
 from tinker_episodes.task import Prompt, Task
+from tinker_episodes.tool_calls import output_of
 from tinker_episodes.tools import Tool
 from tinker_episodes.transcript import Answered, Prompted, Replied, Told, Transcript
 from tinker_episodes.universe import UniverseData
@@ -186,7 +187,7 @@ class Episode:
             if self.environment.parallel_calls:
                 results = await all_of([self._run(id, call) for id, call in pairs[:allowed]])
             else:
-                results = [(await self._run(id, call))() for id, call in pairs[:allowed]]
+                results = await self._one_by_one(pairs[:allowed])
         for id, call in pairs[allowed:]:
             results.append(self._answer(id, call, _NOT_RUN_LIMIT, ran=False))
         return tuple(results)
@@ -255,9 +256,10 @@ class Episode:
         unknown = [name for name in names if name not in self._class.tools]
         if unknown:
             raise EpisodeFailed(f"a prompt names tools that there are not: {', '.join(unknown)}")
-        self._prompt = OpenPrompt(prompt.text, system, {n: self._class.tools[n] for n in names})
+        offered = self._class.offered(names)
+        self._prompt = OpenPrompt(prompt.text, system, offered.by_name)
         self.counts.messages += 1
-        self.transcript.add(Prompted(prompt.text, system, tuple(names)))
+        self.transcript.add(Prompted(prompt.text, system, offered))
         return self._prompt
 
     # ------------------------------------------------------------ calls
@@ -265,6 +267,14 @@ class Episode:
     def _next_id(self) -> str:
         self._calls += 1
         return f"call_{self._calls}"
+
+    async def _one_by_one(self, pairs: Sequence[tuple[str, Call]]) -> list[CallResult]:
+        results: list[CallResult] = []
+        for id, call in pairs:
+            if results:  # other episodes have their turn: a tool that is not async never waits
+                await asyncio.sleep(0)
+            results.append((await self._run(id, call))())
+        return results
 
     async def _run(self, call_id: str, call: Call) -> Callable[[], CallResult]:
         """Run one call. What it gives records the answer, so that the order is the reply's."""
@@ -281,29 +291,9 @@ class Episode:
             arguments = self._class.arguments[tool.name].fit(call.arguments, typed=call.typed)
         except ArgumentsError as error:
             return partial(answer, ToolOutput(f"Error: {error}", error=True))
-        return partial(answer, await self._output(tool, arguments), arguments)
-
-    async def _output(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
-        """What a tool gives back; its `tool_errors` as an error that the model sees."""
         errors = self._class.tool_errors
-        try:
-            return await self._hooks.run(
-                f"tool {tool.name!r}",
-                lambda: self._call(tool, arguments),
-                limit_s=self.environment.tool_timeout_s,
-                seen=errors,
-            )
-        except (EpisodeFailed, EpisodeClosed):
-            raise  # also where an author's `tool_errors` are as wide as RuntimeError
-        except errors as error:
-            return ToolOutput(f"Error: {message_of(error)}", error=True)
-
-    async def _call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutput:
-        running = tool.call(self.environment, arguments)
-        output = await (self._hooks.outlasting(running) if tool.blocking else running)
-        if output.stop:
-            self.environment.end()
-        return output
+        output = await output_of(tool, arguments, self.environment, self._hooks, seen=errors)
+        return partial(answer, output, arguments)
 
     def _answer(
         self,

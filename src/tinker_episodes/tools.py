@@ -10,9 +10,11 @@ A tool's schema comes from its signature through pydantic, as the cookbook's own
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
+import json
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload, runtime_checkable
 
@@ -50,12 +52,34 @@ class Tool:
     description: str
     schema: Mapping[str, Any]
     """The JSON Schema of the arguments, an object."""
-    call: Callable[[Environment, Mapping[str, Any]], Awaitable[ToolOutput]]
-    """Runs it with arguments that fit the schema."""
+    call: Callable[[Environment, Mapping[str, Any]], ToolOutput | Awaitable[ToolOutput]]
+    """Runs it with arguments that fit the schema; what is async in it, when that is awaited."""
     blocking: bool = False
     """Whether it runs in a thread of its own, where it may outlive the await for it."""
     images: bool = False
     """Whether it says that it gives back images."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools that a prompt offers."""
+
+    by_name: Mapping[str, Tool]
+    specs: tuple[Mapping[str, Any], ...]
+    """What the model is told of each: `name`, `description`, and `parameters`, its JSON Schema."""
+    hash: str
+    """Of the specs, in hexadecimal."""
+
+    @classmethod
+    def of(cls, tools: Sequence[Tool]) -> ToolSet:
+        """Some tools, in the order in which the model is told of them."""
+        specs = tuple(
+            {"name": t.name, "description": t.description, "parameters": dict(t.schema)}
+            for t in tools
+        )
+        written = json.dumps(specs, default=str).encode("ascii")
+        hash = hashlib.blake2b(written, digest_size=16).hexdigest()
+        return cls({tool.name: tool for tool in tools}, specs, hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +186,16 @@ def _method_tool(
     schema = mark.schema if model is None else schema_of(where, model)
     assert schema is not None
 
-    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
+    name = mark.name or attribute
+
+    def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput | Awaitable[ToolOutput]:
         given = dict(arguments) if model is None else keywords(model, arguments)
         bound = getattr(env, attribute)
-        result = await (_in_thread(bound, given) if mark.blocking else _run(bound, given))
-        return _output(mark.name or attribute, result)
+        result = _in_thread(bound, given) if mark.blocking else bound(**given)
+        return _awaited(name, result) if inspect.isawaitable(result) else _output(name, result)
 
     return Tool(
-        name=mark.name or attribute,
+        name=name,
         description=mark.description or inspect.cleandoc(method.__doc__ or ""),
         schema=schema,
         call=call,
@@ -185,10 +211,14 @@ def _gives_images(method: Callable[..., Any]) -> bool:
 
 
 def _host_tool(host: HostTool, bind: Callable[[Environment], Any]) -> Tool:
-    async def call(env: Environment, arguments: Mapping[str, Any]) -> ToolOutput:
-        return _output(host.name, await bind(env).run(_HostInput(dict(arguments))))
+    def call(env: Environment, arguments: Mapping[str, Any]) -> Awaitable[ToolOutput]:
+        return _awaited(host.name, bind(env).run(_HostInput(dict(arguments))))
 
     return Tool(host.name, inspect.cleandoc(host.description), dict(host.parameters_schema), call)
+
+
+async def _awaited(name: str, running: Awaitable[Any]) -> ToolOutput:
+    return _output(name, await running)
 
 
 def _output(name: str, result: Any) -> ToolOutput:
@@ -205,11 +235,6 @@ class _HostInput:
 
     arguments: dict[str, Any]
     call_id: str | None = None
-
-
-async def _run(bound: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    result = bound(**given)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _in_thread(bound: Callable[..., Any], given: Mapping[str, Any]) -> asyncio.Future[Any]:

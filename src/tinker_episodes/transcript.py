@@ -16,6 +16,7 @@ from tinker_episodes.message import (
     Text,
     Thinking,
 )
+from tinker_episodes.tools import ToolSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,15 @@ class Prompted:
 
     text: str
     system_prompt: str
-    tools: tuple[str, ...]
+    tools: ToolSet
 
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "prompt",
             "text": self.text,
             "system_prompt": self.system_prompt,
-            "tools": list(self.tools),
+            "tools": list(self.tools.by_name),
+            "tool_set": self.tools.hash,
         }
 
 
@@ -103,6 +105,11 @@ class Transcript:
             if isinstance(entry, Answered) and not isinstance(entry.result.content, str):
                 images = [part for part in entry.result.content if isinstance(part, Image)]
                 found.update((image.hash, image) for image in images)
+        return tuple(found.values())
+
+    def tool_sets(self) -> tuple[ToolSet, ...]:
+        """The tools that prompts offered, each set once."""
+        found = {e.tools.hash: e.tools for e in self.entries if isinstance(e, Prompted)}
         return tuple(found.values())
 
     def to_json(self) -> list[dict[str, Any]]:

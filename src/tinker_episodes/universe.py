@@ -118,11 +118,7 @@ class Table(MutableMapping[Key, Any]):
         return key in self._base if own is None and key not in self._own else own is not _ABSENT
 
     def __iter__(self) -> Iterator[Key]:
-        if not self._own:
-            return iter(self._base)
-        kept = (key for key in self._base if self._own.get(key) is not _ABSENT)
-        made = (key for key, v in self._own.items() if key not in self._base and v is not _ABSENT)
-        return (key for part in (kept, made) for key in part)
+        return (key for key, _ in self.items()) if self._own else iter(self._base)
 
     def __len__(self) -> int:
         return sum(1 for _ in self) if self._own else len(self._base)
@@ -140,10 +136,18 @@ class Table(MutableMapping[Key, Any]):
         return value
 
     def values(self) -> Iterable[Any]:  # type: ignore[override]  # a scan, not a view object
-        return (self.peek(key) for key in self)
+        return (value for _, value in self.items())
 
     def items(self) -> Iterable[tuple[Key, Any]]:  # type: ignore[override]  # a scan, not a view object
-        return ((key, self.peek(key)) for key in self)
+        own = self._own  # what is taken during a scan is seen as taken
+        for key, shared in self._base.items():
+            value = own.get(key, shared) if own else shared
+            if value is not _ABSENT:
+                yield key, value
+        for key in [key for key in own if key not in self._base]:
+            value = own.get(key, _ABSENT)
+            if value is not _ABSENT:
+                yield key, value
 
     def changes(self) -> Iterator[Change]:
         """The records that differ from the shared data now."""

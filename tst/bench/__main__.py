@@ -29,6 +29,7 @@ BENCHES = (
     "index",
     "arguments",
     "steps",
+    "renderers",
     "training",
 )
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""

@@ -1,14 +1,17 @@
-"""The run index at size: pages beside their SQL's own time, writing, bytes, and the trainer's loop.
+"""The run index at size: pages beside their SQL's own time and on PostgreSQL, the explorer's
+answers, writing, bytes, and the trainer's loop.
 
-python tst/bench/index_bench.py [rollouts=1000000] [cache=/tmp/folder] [url=postgresql://…]
+python tst/bench/index_bench.py [rollouts=1000000] [cache=/tmp/folder] [postgres=URL]
 
 Times are of this process's own CPU as well, since other work on the machine adds to the clock.
-`cache` keeps the index that was made, and takes it from there the next time.
+`cache` keeps the index that was made, and takes it from there the next time; `postgres` names a
+database that holds a copy of it already, or is `no`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -20,9 +23,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from index_answers import bench_answers
 from index_maker import SIZE, TASKS, WORDS, Made, make_index, play_of
+from index_postgres import copy_on_postgres
 from sqlalchemy import event
-from table import Row
+from table import Row, left_out
 
 from tinker_episodes.index import Attempt, BundleRecord, Group, IndexWriter, Split
 from tinker_episodes.index.reading import GroupFilter, IndexReader, Search
@@ -73,7 +78,7 @@ def pages(reader: IndexReader, made: Made, chance: random.Random) -> dict[str, C
     one, some = rollout(), group()
     return {
         "runs": reader.runs,
-        "curves": lambda: reader.steps(made.run),
+        "curves": lambda: reader.curves(made.run),
         "step": lambda: reader.groups(made.run, Split.TRAIN, step()),
         "step, filtered": lambda: reader.groups(
             made.run, Split.TRAIN, step(), sort="mean", matching=GroupFilter(tag="easy", cut=True)
@@ -107,6 +112,8 @@ def bench_pages(url: str, made: Made) -> list[dict[str, Any]]:
     file = url.removeprefix("sqlite:///")
     raw = sqlite3.connect(f"file:{file}?mode=ro", uri=True) if url.startswith("sqlite") else None
     rows: list[dict[str, Any]] = []
+    gc.collect()
+    gc.freeze()  # as the explorer does before it serves
     for name, ask in pages(reader, made, chance).items():
         ask()
         clock, cpu, own = [], [], []
@@ -194,38 +201,73 @@ def bytes_of(file: str, rollouts: int) -> dict[str, Any]:
     return {"work": "bytes a rollout", "bytes": (pages_ - free) * size / rollouts}
 
 
+def bench_postgres(file: str, made: Made, given: str | None = None) -> dict[str, dict[str, Any]]:
+    """The same pages on PostgreSQL, by name; none where `copy_on_postgres` gives no server."""
+    with copy_on_postgres(file, given) as url:
+        return {} if url is None else {row["work"]: row for row in bench_pages(url, made)}
+
+
 def rows() -> Iterator[Row]:
     """The index's part of the table; `TINKER_EPISODES_INDEX_ROLLOUTS` says how large it is."""
     rollouts = int(os.environ.get("TINKER_EPISODES_INDEX_ROLLOUTS", "100000"))
     with tempfile.TemporaryDirectory() as scratch:
-        url = f"sqlite:///{scratch}/episodes.db"
-        made = make_index(url, rollouts=rollouts)
-        sizes = f"{made.rollouts} rollouts in 5 runs, {ASKED} requests, p95"
-        for row in bench_pages(url, made):
-            values = {name: value for name, value in row.items() if name != "work"}
-            figure = f"{row['p95_ms']:.1f} ms, {row['cpu_p95_ms'] / row['sql_p95_ms']:.1f} x"
-            met = row["p95_ms"] <= row["goal_ms"]
-            goal = f"{row['goal_ms']:.0f} ms"
-            yield Row(row["work"], "its SQL's own time", sizes, figure, goal, met, values)
+        file = f"{scratch}/episodes.db"
+        made = make_index(f"sqlite:///{file}", rollouts=rollouts)
+        on_sqlite = bench_pages(f"sqlite:///{file}", made)
+        yield from _page_rows(on_sqlite, made)
+        yield _postgres_row(on_sqlite, bench_postgres(file, made), made)
+        for row in bench_answers(file, made):
+            figure, met = f"{row['p95_ms']:.1f} ms", row["p95_ms"] <= PAGE_MS
+            yield Row(row["work"], "", _sizes(made), figure, f"{PAGE_MS:.0f} ms", met, _values(row))
         written = asyncio.run(bench_writing(f"sqlite:///{scratch}/written.db", 8192))
-        size = bytes_of(f"{scratch}/episodes.db", made.rollouts)["bytes"]
-        values = {name: value for name, value in written.items() if name != "work"}
+        size = bytes_of(file, made.rollouts)["bytes"]
         figure = f"{written['per_s']:.0f}/s, {size:.0f} bytes each"
         met = written["per_s"] >= 2000
-        yield Row("write rollouts", "", f"{written['rollouts']}", figure, "2,000/s", met, values)
+        sizes = f"{written['rollouts']}"
+        yield Row("write rollouts", "", sizes, figure, "2,000/s", met, _values(written))
 
 
-def _index(options: dict[str, str], folder: Path) -> tuple[str, Made]:
-    """The index to read, made or kept from before."""
-    rollouts = int(options.get("rollouts", "1000000"))
-    url = options.get("url", f"sqlite:///{folder / 'episodes.db'}")
-    kept = folder / "made.json"
+def _page_rows(pages: list[dict[str, Any]], made: Made) -> Iterator[Row]:
+    for row in pages:
+        figure = f"{row['p95_ms']:.1f} ms, {row['cpu_p95_ms'] / row['sql_p95_ms']:.1f} x"
+        met = row["p95_ms"] <= row["goal_ms"]
+        goal = f"{row['goal_ms']:.0f} ms"
+        beside = "its SQL's own time"
+        yield Row(row["work"], beside, _sizes(made), figure, goal, met, _values(row))
+
+
+def _postgres_row(
+    on_sqlite: list[dict[str, Any]], on_postgres: dict[str, dict[str, Any]], made: Made
+) -> Row:
+    work = "pages on PostgreSQL"
+    if not on_postgres:
+        return left_out(work, "no PostgreSQL is installed")
+    ratios = {row["work"]: on_postgres[row["work"]]["p95_ms"] / row["p95_ms"] for row in on_sqlite}
+    worst = max(ratios, key=lambda name: ratios[name])
+    slowest = max(on_postgres.values(), key=lambda row: row["p95_ms"] / row["goal_ms"])
+    figure = (
+        f"at most {ratios[worst]:.1f} x ({worst.removeprefix('page: ')}); nearest to its goal: "
+        f"{slowest['p95_ms']:.1f} ms ({slowest['work'].removeprefix('page: ')})"
+    )
+    return Row(work, "on SQLite", _sizes(made), figure, "3 x", ratios[worst] <= 3, ratios)
+
+
+def _sizes(made: Made) -> str:
+    return f"{made.rollouts} rollouts in 5 runs, {ASKED} requests, p95"
+
+
+def _values(row: dict[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if name != "work"}
+
+
+def _index(folder: Path, options: dict[str, str]) -> tuple[str, Made]:
+    """The file of the index to read, made or kept from before."""
+    file, kept = str(folder / "episodes.db"), folder / "made.json"
     if "cache" in options and kept.exists():
-        return url, Made(**json.loads(kept.read_text()))
-    made = make_index(url, rollouts=rollouts)
-    if "cache" in options:
-        kept.write_text(json.dumps({name: getattr(made, name) for name in Made.__slots__}))
-    return url, made
+        return file, Made(**json.loads(kept.read_text()))
+    made = make_index(f"sqlite:///{file}", rollouts=int(options.get("rollouts", "1000000")))
+    kept.write_text(json.dumps({name: getattr(made, name) for name in Made.__slots__}))
+    return file, made
 
 
 def main(arguments: list[str]) -> None:
@@ -234,22 +276,30 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.get("cache", scratch))
         folder.mkdir(parents=True, exist_ok=True)
-        url, made = _index(options, folder)
-        print(
-            f"{made.rollouts} rollouts in 5 runs of {made.steps} steps; made in {made.took_s:.0f} s"
-        )
-        head = ("p50", "p95", "cpu p50", "cpu p95", "sql p50", "sql p95", "goal")
-        print(f"{'page, ms':34}" + "".join(f"{name:>9}" for name in head))
-        rows = bench_pages(url, made)
-        for row in rows:
-            numbers = "".join(f"{value:>9.1f}" for name, value in row.items() if name != "work")
-            print(f"{row['work']:34}{numbers}")
-        if url.startswith("sqlite"):
-            rows.append(bytes_of(url.removeprefix("sqlite:///"), made.rollouts))
-        rows.append(asyncio.run(bench_writing(f"sqlite:///{scratch}/written.db", 8192)))
-        for row in rows[-2:]:
-            print(json.dumps(row))
+        file, made = _index(folder, options)
+        print(f"{made.rollouts} rollouts in 5 runs of {made.steps} steps")
+        rows = bench_pages(f"sqlite:///{file}", made)
+        _show(rows, bench_postgres(file, made, options.get("postgres")))
+        for row in bench_answers(file, made):
+            print(f"{row['work']:34}{row['p50_ms']:>9.1f}{row['p95_ms']:>9.1f}")
+        print(json.dumps(bytes_of(file, made.rollouts)))
+        print(json.dumps(asyncio.run(bench_writing(f"sqlite:///{scratch}/written.db", 8192))))
+
+
+def _show(on_sqlite: list[dict[str, Any]], on_postgres: dict[str, dict[str, Any]]) -> None:
+    head = ("p50", "p95", "cpu p50", "cpu p95", "sql p50", "sql p95", "goal")
+    more = ("pg p50", "pg p95", "pg/lite") if on_postgres else ()
+    print(f"{'page, ms':34}" + "".join(f"{name:>9}" for name in (*head, *more)))
+    for row in on_sqlite:
+        values = list(_values(row).values())
+        if on_postgres:
+            p50, p95 = (on_postgres[row["work"]][name] for name in ("p50_ms", "p95_ms"))
+            values += [p50, p95, p95 / row["p95_ms"]]
+        print(f"{row['work']:34}" + "".join(f"{value:>9.1f}" for value in values))
+    if not on_postgres:
+        print("pages on PostgreSQL are left out: none is installed, or none was asked for")
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # tst/support
     main(sys.argv[1:])

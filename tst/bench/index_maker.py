@@ -28,6 +28,7 @@ from tinker_episodes.index import (
     ScoreRecord,
     Split,
     Status,
+    ToolSetRecord,
 )
 from tinker_episodes.index.filing import Filing, file_rollouts
 from tinker_episodes.index.ids import Ids
@@ -43,6 +44,21 @@ EVALS = 20
 EVAL_TASKS = 100
 POOL = 4000
 TOOLS = ("find_user", "get_order", "get_product", "exchange", "refund", "cancel", "calculate")
+TOOL_SET = ToolSetRecord(
+    "5" * 32,
+    tuple(
+        {
+            "name": name,
+            "description": f"Call {name} for an order of the shop, once the customer agreed. " * 5,
+            "parameters": {
+                "type": "object",
+                "properties": {"order": {"type": "string", "description": "The order's number."}},
+                "required": ["order"],
+            },
+        }
+        for name in TOOLS
+    ),
+)
 SYSTEM = (
     "You are an agent of a shop. " + "Follow the policy for orders, refunds and exchanges. " * 40
 )
@@ -200,6 +216,7 @@ def play_of(chance: random.Random, key: str = "", messages: int = 10) -> Rollout
             "text": _text(chance, 60),
             "system_prompt": SYSTEM,
             "tools": list(TOOLS),
+            "tool_set": TOOL_SET.hash,
         }
     ]
     turns: list[dict[str, Any]] = []
@@ -232,6 +249,7 @@ def play_of(chance: random.Random, key: str = "", messages: int = 10) -> Rollout
             ],
             "turns": turns,
         },
+        tool_sets=(TOOL_SET,),
     )  # fmt: skip
 
 

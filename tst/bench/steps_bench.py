@@ -20,6 +20,7 @@ from table import Row
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what third parties warn of when they are imported
+    from support.calls import CallWriter
     from support.qwen import qwen3_5_folder
     from support.scripted import Counter
     from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
@@ -40,12 +41,8 @@ TASK = Task.of("bench", "Say a lot.")
 class Policy(TokenCompleter):
     """Calls `say` with about 75 tokens in each turn but the last, and notes when it is asked."""
 
-    def __init__(self, rendering: Rendering, turns: int) -> None:
-        tokenizer: Any = rendering.renderer.tokenizer
-        opened = "thinking of it\n</think>\n\n<tool_call>\n<function=say>\n<parameter=text>\n"
-        call = f"{opened}{WORDS * 5}\n</parameter>\n</function>\n</tool_call><|im_end|>"
-        self._call = tokenizer.encode(call, add_special_tokens=False)
-        self._end = tokenizer.encode("over\n</think>\n\ndone<|im_end|>", add_special_tokens=False)
+    def __init__(self, call: list[int], end: list[int], turns: int) -> None:
+        self._call, self._end = call, end
         self._turns = turns
         self.asked: list[float] = []
         self.tokens = 0
@@ -59,6 +56,13 @@ class Policy(TokenCompleter):
         return TokensWithLogprobs(list(tokens), [-0.5] * len(tokens))
 
 
+def policy_for(rendering: Rendering, turns: int) -> Policy:
+    """A policy that writes as the renderer's models do."""
+    writer = CallWriter(rendering.renderer)
+    call = writer.call(writer.json_value(WORDS * 5), name="say", argument="text")
+    return Policy(call, [*writer.plain("done"), writer.stop], turns)
+
+
 def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float], int]:
     """The seconds of each step, and the tokens of the last observation."""
     if host:
@@ -66,11 +70,12 @@ def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float
         env: Any = EnvFromMessageEnv(rendering.renderer, conversation)
     else:
         env = EpisodeEnv(environment=Counter, task=TASK, renderer=rendering)
-    policy = Policy(rendering, turns)
+    policy = policy_for(rendering, turns)
 
     async def timed() -> list[float]:
         started = time.perf_counter()
         await run_rollout(policy, env)
+        assert len(policy.asked) == turns
         return [started, *policy.asked, time.perf_counter()]
 
     return list(map(operator.sub, (asked := asyncio.run(timed()))[1:], asked)), policy.tokens
@@ -79,7 +84,7 @@ def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float
 def training_tokens(rendering: Rendering, turns: int) -> tuple[int, int]:
     """How many training data a rollout makes in the host's hands, and the tokens in them."""
     env = EpisodeEnv(environment=Counter, task=TASK, renderer=rendering)
-    trajectory = asyncio.run(run_rollout(Policy(rendering, turns), env))
+    trajectory = asyncio.run(run_rollout(policy_for(rendering, turns), env))
     data = trajectory_to_data(trajectory, 1.0)
     return len(data), sum(datum.model_input.length for datum in data)
 

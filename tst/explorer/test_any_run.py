@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.explorer import finished, served
+from support.explorer import finished, served, step_rows
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_its_runs_and_curves_are_shown(page: Page, url: str) -> None:
     row = page.get_by_role("row", name="sums")
     expect(row).to_contain_text("a cookbook run without a bundle")
     page.get_by_role("link", name="sums", exact=True).click()
-    rows = page.request.get(f"{url}/api/steps?run=sums").json()["rows"]
+    rows = step_rows(page.request.get(f"{url}/api/steps?run=sums").json())
     train = [row for row in rows if row["split"] == "train"]
     assert [row["step"] for row in train] == [0, 1, 2]
     assert all(row["rollouts"] == 12 and row["groups"] == 3 for row in train)
@@ -47,7 +47,7 @@ def test_its_runs_and_curves_are_shown(page: Page, url: str) -> None:
 def test_its_numbers_are_the_trainers_own(page: Page, url: str) -> None:
     metrics = page.request.get(f"{url}/api/metrics?run=sums").json()["rows"]
     logged = {row["step"]: row["metrics"] for row in metrics}
-    for row in page.request.get(f"{url}/api/steps?run=sums").json()["rows"]:
+    for row in step_rows(page.request.get(f"{url}/api/steps?run=sums").json()):
         if row["split"] == "train":
             assert row["reward"] == pytest.approx(logged[row["step"]]["env/all/reward/total"])
             assert row["turns"] == logged[row["step"]]["env/all/turns_per_episode"]

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 from support.explorer import Serve
-from support.explorer_runs import PICTURE, file_groups, prompt, reply, result, text, thinking
+from support.explorer_runs import (
+    PICTURE,
+    file_groups,
+    prompt,
+    reply,
+    result,
+    text,
+    thinking,
+    tool_set,
+)
 
 from tinker_episodes.index import (
     Attempt,
@@ -55,6 +64,7 @@ TEXTS = [
     WIDE,
     "\u0645\u0631\u062d\u0628\u0627 " * 50,
 ]
+HOSTILE_TOOLS = [MARKUP, BIDI, WIDE]
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload=\"alert(1)\"><script>alert(1)</script></svg>"
 
 
@@ -79,7 +89,7 @@ def image(record: ImageRecord) -> dict[str, str]:
 
 
 def hostile_entries() -> list[dict[str, Any]]:
-    entries = [prompt(MARKUP, system=MARKUP + BIDI, tools=[MARKUP, BIDI, WIDE])]
+    entries = [prompt(MARKUP, system=MARKUP + BIDI, tools=HOSTILE_TOOLS)]
     for at, said in enumerate(TEXTS):
         written = {said[:3000]: said, "nested": {"a": [said, None, 1e308]}}
         entries += [
@@ -143,6 +153,7 @@ def hostile(serve: Serve, tmp_path: Path) -> str:
             scores=(ScoreRecord(MARKUP[:190], 1.0, MARKUP + CONTROL, evidence),) if at == 0 else (),
             tool_errors=1,
             images=IMAGES,
+            tool_sets=(tool_set(HOSTILE_TOOLS),),
             transcript={
                 "entries": hostile_entries(),
                 "changes": [CHANGE],
@@ -201,6 +212,9 @@ def test_transcript_shows_every_hostile_text_with_what_is_hidden_written_out(
                  "U+2028", "\\xad", "\\x1b[31mred", "\\x00", "\\x07", "\\x85", "U+D83D",
                  "U+E0068", "javascript:document.title", "not drawn"):  # fmt: skip
         assert sign in shown, sign
+    (markup, bidi, _) = page.locator(".tools > li").all_text_contents()
+    assert markup.count(MARKUP[:39]) == 3 and f"What {MARKUP[:39]}" in markup
+    assert bidi.count("U+202E") == 3
     assert not set("\u202e\u2066\u200b\x1b\x00\x07\ufeff") & set(shown)
     unharmed(page)
 

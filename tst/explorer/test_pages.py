@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from support.explorer import step_rows
 
 RUN = "/runs/careful"
 STEP = f"{RUN}/train/5"
@@ -53,7 +54,7 @@ def test_run_page_charts_rewards_scorers_endings_and_lengths(page: Page, desk_ur
 def test_hover_reads_the_values_of_a_step_in_all_charts(page: Page, desk_url: str) -> None:
     page.goto(desk_url + RUN)
     reward = page.get_by_role("group", name=re.compile("^Reward"))
-    rows = page.request.get(f"{desk_url}/api/steps?run=careful").json()["rows"]
+    rows = step_rows(page.request.get(f"{desk_url}/api/steps?run=careful").json())
     value = next(row["reward"] for row in rows if row["split"] == "train" and row["step"] == 0)
     box = reward.locator("svg").bounding_box()
     assert box is not None
@@ -132,7 +133,10 @@ def test_rollout_shows_what_was_said_done_scored_and_changed(page: Page, desk_ur
     page.get_by_text("System prompt", exact=True).click()
     expect(page.get_by_text("You are the support desk")).to_be_visible()
     page.get_by_text("5 tools").click()
-    expect(page.get_by_text("change_address")).to_be_visible()
+    offered = page.locator(".tools > li", has_text="change_address")
+    expect(offered).to_contain_text("What change_address does.")
+    offered.get_by_text("parameters").click()
+    expect(offered.get_by_text('"title": "change_address"')).to_be_visible()
     expect(page.locator(".thinking").first).to_contain_text("I need the order first")
     call = page.locator(".call").first
     expect(call.get_by_role("columnheader")).to_have_text(

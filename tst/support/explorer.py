@@ -45,6 +45,12 @@ def served(path: Path | str, **more: Any) -> Iterator[str]:
             assert not thread.is_alive(), "the server does not stop"
 
 
+def step_rows(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of a run's steps, row by row."""
+    columns = answer["numbers"]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 def finished(process: subprocess.Popen[bytes]) -> None:
     """Wait for a run to end well."""
     _, said = process.communicate(timeout=200)

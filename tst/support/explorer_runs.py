@@ -25,6 +25,7 @@ from tinker_episodes.index import (
     ScoreRecord,
     Split,
     Status,
+    ToolSetRecord,
 )
 
 BUNDLE = BundleRecord("shop_desk", "3", "c0ffee" * 6)
@@ -66,8 +67,22 @@ def png(width: int = 96, height: int = 48) -> bytes:
 PICTURE = ImageRecord.of(png(), "image/png", width=96, height=48)
 
 
+def tool_set(names: Sequence[str]) -> ToolSetRecord:
+    """Made-up specs: each tool's description and one parameter hold its name."""
+    specs = tuple(
+        {
+            "name": name,
+            "description": f"What {name} does.",
+            "parameters": {"type": "object", "properties": {"of": {"title": name}}},
+        }
+        for name in names
+    )
+    return ToolSetRecord(f"{zlib.crc32(repr(names).encode()):x}", specs)
+
+
 def prompt(text: str, system: str = SYSTEM, tools: Sequence[str] = TOOLS) -> dict[str, Any]:
-    return {"kind": "prompt", "text": text, "system_prompt": system, "tools": list(tools)}
+    entry = {"kind": "prompt", "text": text, "system_prompt": system, "tools": list(tools)}
+    return entry | {"tool_set": tool_set(tools).hash}
 
 
 def reply(
@@ -168,7 +183,15 @@ def desk_rollout(key: str, place: int, order: str, want: str, skill: float, seed
     if rng.random() < 0.03:
         why = "tool 'find_order': ConnectionError: the shop's database is away"
         entries = [prompt(want), reply("", ("find_order", {"order": order}))]
-        return Rollout(key, place, Status.FAILED, None, reason=why, transcript={"entries": entries})
+        return Rollout(
+            key,
+            place,
+            Status.FAILED,
+            None,
+            reason=why,
+            transcript={"entries": entries},
+            tool_sets=(tool_set(TOOLS),),
+        )
     solved = rng.random() < skill
     slips = rng.choice([0, 0, 1, 2]) if rng.random() > skill / 2 else 0
     cut = None if solved or rng.random() < skill + 0.3 else rng.choice(["length", "max_turns"])
@@ -205,6 +228,7 @@ def desk_rollout(key: str, place: int, order: str, want: str, skill: float, seed
         opened_at=time.time() - 600,
         duration_s=round(2 + rng.random() * 20, 2),
         transcript=transcript,
+        tool_sets=(tool_set(TOOLS),),
     )
 
 

@@ -30,10 +30,18 @@ from tinker_episodes.index import (
     Status,
     Summary,
     SummaryFile,
+    ToolSetRecord,
 )
 
 NUMBERS = BundleRecord("number_search", "1", "a" * 64)
 SHOP = BundleRecord("shop", "2.1", "b" * 64)
+SHOP_TOOLS = ToolSetRecord(
+    "c" * 32,
+    (
+        {"name": "find_order", "description": "Find an order.", "parameters": {"type": "object"}},
+        {"name": "exchange", "description": "Exchange it.", "parameters": {"type": "object"}},
+    ),
+)
 SYSTEM = "You find a hidden number. Call guess until it answers that you are right."
 
 
@@ -223,6 +231,7 @@ def _shop(key: str, place: int, chance: random.Random) -> Rollout:
             "text": "The customer wants another colour of boots.",
             "system_prompt": "You work in a shop.",
             "tools": ["find_order", "exchange"],
+            "tool_set": SHOP_TOOLS.hash,
         },
         _reply("Look at the order first.", "", "find_order", {"order": "#W19122"}),
         _result("call-0", "find_order", {"order": "#W19122"}, seen),
@@ -247,6 +256,7 @@ def _shop(key: str, place: int, chance: random.Random) -> Rollout:
             "turns": [_turn(0, chance), _turn(1, chance)],
         },
         images=(picture,),
+        tool_sets=(SHOP_TOOLS,),
     )
 
 

@@ -138,6 +138,17 @@ COUNTING = Bundle(
     evals={"few": Eval(("t8", "t9"), held_out=True), "odd": Eval(("t1", "t3"))},
 )
 BREAKING = Bundle(name="breaking", environment=Broken, tasks=[Task.of("t0", "Count.")])
+RETOOLED = Bundle(
+    name="retooled",
+    environment=Counter,
+    tasks=[
+        Task(
+            "t0",
+            (Prompt("Add.", tools=("add",)), Prompt("Say.", tools=("say", "stop")), Prompt("Go.")),
+        )
+    ],
+)
+"""Each prompt has other tools."""
 LONGER = Bundle(
     name="longer", environment=Counter, tasks=[Task("t", (Prompt("first"), Prompt("second")))]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tinker_episodes import EpisodeDatasetBuilder, EpisodeFailed, loopback
 from tinker_episodes.cookbook import EpisodeGroupBuilder
 from tinker_episodes.cookbook.rendering import Rendering
 from tinker_episodes.cookbook.slots import slots_of
+from tinker_episodes.environment import read_environment
 from tinker_episodes.index import Split
 from tinker_episodes.index.reading import IndexReader
 from tinker_episodes.outcome import Cut
@@ -143,6 +145,35 @@ async def test_rollouts_are_filed_with_scores_tokens_and_reasons(
     assert [turn["extends"] for turn in body["turns"]] == [True, True]
     assert all(len(turn["logprobs"]) == len(turn["sampled"]) for turn in body["turns"])
     assert finished["sampled_tokens"] == sum(len(tokens) for tokens in sampled)
+
+
+async def test_filed_tools_are_those_that_the_model_read_prompt_by_prompt(
+    tmp_path: Path, rendering: Rendering, read: Read
+) -> None:
+    group = await group_of(tmp_path, bundle="support.scripted:RETOOLED", group_size=1)
+    await play(group, rendering, [[call("add"), DONE, call("say", text="x"), DONE, DONE]])
+    (row,) = read().rollouts("run", Split.TRAIN, 0)
+    page, tokens = read().rollout(row["key"]), read().tokens(row["key"])
+    assert page is not None and tokens is not None
+    prompts = [entry for entry in page.entries if entry["kind"] == "prompt"]
+    filed = [list(page.tool_sets[prompt["tool_set"]]) for prompt in prompts]
+    every = [tool.name for tool in read_environment(Counter).tools.values()]
+    assert [prompt["tools"] for prompt in prompts] == [["add"], ["say", "stop"], every]
+    assert [[spec["name"] for spec in specs] for specs in filed] == [
+        ["add"],
+        ["say", "stop"],
+        every,
+    ]
+    first, *later = tokens.turns
+    afresh = [first, *(turn for turn in later if not turn["extends"])]
+    decode = rendering.renderer.tokenizer.decode
+    assert filed == [tools_in(decode(turn["observation"])) for turn in afresh]
+
+
+def tools_in(shown: str) -> list[dict[str, Any]]:
+    """The tools that a text of the renderer `qwen3_instruct` tells of."""
+    written = shown.split("<tools>\n", 1)[1].split("\n</tools>", 1)[0]
+    return [json.loads(line)["function"] for line in written.splitlines()]
 
 
 async def test_retry_plays_a_fresh_env_and_files_the_failed_one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +21,8 @@ from tinker_episodes import (
     tool,
 )
 from tinker_episodes.errors import DefinitionError, EpisodeFailed
+
+VOICE = ContextVar("voice", default="quiet")
 
 
 class Env(Speaker):
@@ -78,6 +82,34 @@ async def test_calls_run_once() -> None:
     await run_calls(episode, say("a"))
     assert await episode.run_calls() == ()
     assert episode.environment.log == ["a"]
+
+
+async def test_others_have_their_turn_between_the_calls_of_a_reply() -> None:
+    episode, heard = await opened(Env), list[int]()
+
+    async def listen() -> None:
+        while True:
+            heard.append(len(episode.environment.log))
+            await asyncio.sleep(0)
+
+    listening = asyncio.create_task(listen())
+    await run_calls(episode, *(say(str(n)) for n in range(5)))
+    listening.cancel()
+    assert {1, 2, 3, 4} <= set(heard)
+
+
+async def test_a_tool_without_await_sees_the_context_that_open_set() -> None:
+    class Spoken(Env):
+        def open(self, task: Task) -> None:
+            VOICE.set("loud")
+
+        @tool
+        def voice(self) -> str:
+            return VOICE.get()
+
+    episode = await opened(Spoken)
+    assert contents(await run_calls(episode, Call("voice", {}))) == ["loud"]
+    assert VOICE.get() == "quiet"
 
 
 async def test_the_same_call_twice_runs_twice() -> None:

@@ -21,9 +21,9 @@ def test_curves_are_written_anew_where_a_step_of_the_run_changed(tmp_path: Path)
     writer.close()
     after = curves.of(reader, "first")
     assert after is not None and after != before
-    rows = json.loads(after)["rows"]
-    assert [row["step"] for row in rows] == [row.step for row in reader.steps("first")]
-    assert rows[-1]["step"] == 9
+    numbers = json.loads(after)["numbers"]
+    assert numbers["step"] == [row.step for row in reader.steps("first")]
+    assert numbers["step"][-1] == 9
     reader.close()
 
 

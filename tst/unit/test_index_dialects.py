@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 from support import postgres
 from support.index_runs import make_runs
 
-from tinker_episodes.index import Split, Status
+from tinker_episodes.index import Split, Status, dialect
 from tinker_episodes.index.reading import GroupFilter, IndexReader, Search
 
 pytestmark = [
@@ -79,3 +80,28 @@ def test_a_page_is_the_same_on_both_databases(
 ) -> None:
     sqlite, server = (PAGES[page](reader) for reader in readers)
     assert server == sqlite
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("search")])
+@pytest.mark.parametrize("newest", [1, 20])
+def test_a_search_beyond_the_newest_rollouts_finds_the_same(
+    readers: tuple[IndexReader, IndexReader],
+    page: str,
+    newest: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dialect, "_NEWEST", newest)
+    sqlite, server = (PAGES[page](reader) for reader in readers)
+    assert server == sqlite
+
+
+def test_a_rare_word_is_found_by_the_inverted_index(
+    readers: tuple[IndexReader, IndexReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, server = readers
+    monkeypatch.setattr(dialect, "_NEWEST", 1)
+    said: list[str] = []
+    event.listen(server._engine, "before_cursor_execute", lambda *seen: said.append(seen[2]))
+    page = server.search(Search("right", run="first"), limit=500)
+    ids = [sql for sql in said if "search.words @@" in sql]
+    assert len(ids) == 2 and 20 < len(page.hits) < 500

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.index_runs import Runs, make_runs
+from support.index_runs import SHOP_TOOLS, Runs, make_runs
 
 from tinker_episodes import ConfigError
 from tinker_episodes.cli import main
@@ -68,6 +68,7 @@ def test_a_line_holds_what_the_pages_show(reader: IndexReader, tmp_path: Path) -
         assert (line["entries"], line["changes"]) == (page.entries, page.changes)
         assert line["tokens"] == tokens.turns
         assert [score["name"] for score in line["scores"]] == ["goal"]
+        assert line["tool_sets"] == page.tool_sets == {SHOP_TOOLS.hash: list(SHOP_TOOLS.specs)}
         ((hash, image),) = line["images"].items()
         assert hashlib.sha256(base64.b64decode(image["data"])).hexdigest() == hash
 

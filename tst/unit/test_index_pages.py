@@ -13,7 +13,13 @@ from support.index_runs import Runs, make_runs, make_step, png
 
 from tinker_episodes import RunIndexError
 from tinker_episodes.index import ImageRecord, IndexWriter, Split
-from tinker_episodes.index.reading import GroupFilter, GroupRow, GroupSort, IndexReader
+from tinker_episodes.index.reading import (
+    GroupFilter,
+    GroupRow,
+    GroupSort,
+    IndexReader,
+    StepColumns,
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +181,21 @@ def test_steps_can_be_read_from_one_on(reader: IndexReader) -> None:
     everything = reader.steps("first")
     some = reader.steps("first", split=Split.TRAIN, first=3, last=5)
     assert some == [row for row in everything if row.split == "train" and 3 <= row.step <= 5]
+
+
+def test_steps_are_the_same_by_rows_and_by_columns(reader: IndexReader) -> None:
+    for run in ("first", "second", "nobody"):
+        rows, columns = reader.steps(run), reader.curves(run)
+        assert columns.rows() == rows
+        assert StepColumns.of(rows) == columns
+
+
+def test_steps_beside_one_are_the_next_that_have_rollouts(reader: IndexReader) -> None:
+    steps = [row.step for row in reader.steps("first") if row.split == "eval"]
+    assert steps == [0, 2, 4, 6]
+    beside = [reader.steps_beside("first", Split.EVAL, step) for step in (0, 2, 3, 6, 99)]
+    assert beside == [(None, 2), (0, 4), (2, 4), (4, None), (6, None)]
+    assert reader.steps_beside("nobody", Split.TRAIN, 1) == (None, None)
 
 
 def test_what_changed_is_told_once(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,7 +57,8 @@ def _env(environment: type[Environment]) -> Environment:
 
 
 async def _call(environment: type[Environment], name: str, **arguments: Any) -> Any:
-    return await tools_of(environment)[name].call(_env(environment), arguments)
+    output = tools_of(environment)[name].call(_env(environment), arguments)
+    return await output if inspect.isawaitable(output) else output
 
 
 def test_a_marked_method_is_a_tool_with_its_docstring_and_schema() -> None:

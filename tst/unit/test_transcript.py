@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from tinker_episodes import Call, CallResult, Image, Message, Text, Thinking
+from tinker_episodes import (
+    Call,
+    CallResult,
+    Environment,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    scorer,
+    tool,
+)
+from tinker_episodes.environment import read_environment
 from tinker_episodes.message import MalformedCall
 from tinker_episodes.transcript import Answered, Entry, Prompted, Replied, Told, Transcript
 
@@ -21,13 +32,47 @@ def _json(entry: Entry) -> Any:
     return written[0]
 
 
+class Sums(Environment):
+    @tool
+    def a(self) -> str:
+        """One."""
+        return ""
+
+    @tool(schema={"type": "object", "properties": {"x": {"type": "string", "title": ODD}}})
+    def b(self, x: str) -> str:
+        """Two."""
+        return x
+
+    @scorer
+    def done(self) -> bool:
+        return True
+
+
 def test_a_prompt_names_its_system_prompt_and_tools() -> None:
-    assert _json(Prompted("Go.", ODD, ("a", "b"))) == {
+    tools = read_environment(Sums).offered(["b", "a"])
+    assert _json(Prompted("Go.", ODD, tools)) == {
         "kind": "prompt",
         "text": "Go.",
         "system_prompt": ODD,
-        "tools": ["a", "b"],
+        "tools": ["b", "a"],
+        "tool_set": tools.hash,
     }
+
+
+def test_tools_of_prompts_are_told_each_set_once_with_what_the_model_reads() -> None:
+    environment, transcript = read_environment(Sums), Transcript()
+    for names in (["a", "b"], ["b"], ["a", "b"], ["b", "a"]):
+        transcript.add(Prompted("Go.", "", environment.offered(names)))
+    both, second, other_way = transcript.tool_sets()
+    a, b = both.specs
+    assert a == {
+        "name": "a",
+        "description": "One.",
+        "parameters": environment.tools["a"].schema,
+    }
+    assert b["parameters"]["properties"] == {"x": {"type": "string", "title": ODD}}
+    assert (second.specs, other_way.specs) == ((b,), (b, a))
+    assert len({both.hash, second.hash, other_way.hash}) == 3
 
 
 def test_a_reply_keeps_calls_as_they_were_written() -> None:

@@ -183,6 +183,22 @@ def test_a_scan_gives_the_own_copy_of_a_taken_record() -> None:
     assert [record is own for record in table.values()] == [False, True]
 
 
+def test_what_is_taken_made_or_deleted_during_a_scan_is_seen_as_it_is_by_then() -> None:
+    orders = Universe(UniverseData({"orders": {"a": {"n": 1}, "b": {"n": 1}, "c": {"n": 1}}}))[
+        "orders"
+    ]
+    seen: list[tuple[Any, Any]] = []
+    for key, record in orders.items():
+        if key == "a":
+            orders["b"]["n"] = 2
+            del orders["c"]
+            orders["d"] = {"n": 3}
+        seen.append((key, dict(record)))
+    assert seen == [("a", {"n": 1}), ("b", {"n": 2}), ("d", {"n": 3})]
+    assert list(orders) == ["a", "b", "d"]
+    assert [record["n"] for record in orders.values()] == [1, 2, 3]
+
+
 def test_a_deep_copy_of_a_scanned_record_can_be_written() -> None:
     record = copy.deepcopy(_universe()["orders"].peek("#1"))
     record["items"].append("c")

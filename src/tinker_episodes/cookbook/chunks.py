@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 import tinker
 
@@ -20,10 +21,10 @@ def flat(chunks: Sequence[tinker.ModelInputChunk]) -> list[object]:
     return found
 
 
-def joined(chunks: Sequence[tinker.ModelInputChunk]) -> Chunks:
-    """The chunks with neighbouring texts as one."""
+def joined(tokens: Sequence[int], chunks: Sequence[tinker.ModelInputChunk]) -> Chunks:
+    """Tokens and the chunks after them, with neighbouring texts as one."""
     found: Chunks = []
-    tokens: list[int] = []
+    tokens = list(tokens)
     for chunk in chunks:
         if isinstance(chunk, tinker.EncodedTextChunk):
             tokens.extend(chunk.tokens)
@@ -44,7 +45,7 @@ def what_is_new(
 
     Observations that share chunks are told by these, whatever their length.
     """
-    shared = len(now) >= len(last) and all(a is b for a, b in zip(last, now, strict=False))
+    shared = len(now) >= len(last) and all(map(is_, last, now))
     past: list[object] = list(sampled) if shared else [*flat(last), *sampled]
     whole = flat(now[len(last) :] if shared else now)
     return whole[len(past) :] if whole[: len(past)] == past else None

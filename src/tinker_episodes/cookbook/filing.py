@@ -11,7 +11,7 @@ from tinker_cookbook.rl.types import Transition
 from tinker_episodes.cookbook.chunks import flat, what_is_new
 from tinker_episodes.cookbook.env import EpisodeEnv
 from tinker_episodes.episode import Episode, State
-from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status
+from tinker_episodes.index import ImageRecord, Rollout, ScoreRecord, Status, ToolSetRecord
 from tinker_episodes.outcome import Outcome
 from tinker_episodes.universe import Change
 
@@ -40,6 +40,7 @@ def rollout_record(env: EpisodeEnv, place: int) -> Rollout:
         opened_at=episode.opened_at,
         duration_s=_duration(episode),
         images=_images(episode),
+        tool_sets=tuple(ToolSetRecord(t.hash, t.specs) for t in episode.transcript.tool_sets()),
         transcript={
             "entries": episode.transcript.to_json(),
             "changes": [_change(c) for c in (outcome.changes if outcome is not None else ())],
@@ -112,8 +113,8 @@ def _turns(env: EpisodeEnv, transitions: Sequence[Transition]) -> list[dict[str,
 
 def _tokens(found: Sequence[Any]) -> list[int]:
     """Tokens; of a chunk that is no text, such as an image, -1 for each of its tokens."""
-    if set(map(type, found)) <= {int}:
-        return list(found)  # text alone, as nearly always: a loop would cost more than the rest
+    if set(map(type, found)) == {int}:
+        return list(found)
     tokens: list[int] = []
     for item in found:
         tokens += [item] if isinstance(item, int) else [-1] * item.length

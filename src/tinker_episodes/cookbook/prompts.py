@@ -123,8 +123,8 @@ class Observations:
         if found is None:
             return None
         tail = found.tail(renderer, history.body[-len(new) - 1], new)
-        sampled = tinker.EncodedTextChunk(tokens=found.ended(self._reply.action))
-        return tinker.ModelInput(chunks=[*self._reply.shown.chunks, *joined([sampled, *tail])])
+        new_chunks = joined(found.ended(self._reply.action), tail)
+        return tinker.ModelInput(chunks=[*self._reply.shown.chunks, *new_chunks])
 
     def _anew(self, renderer: Renderer, history: History, *, late: bool) -> tinker.ModelInput:
         """The host's own rendering, without what the window leaves no room for.

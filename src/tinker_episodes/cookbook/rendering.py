@@ -9,7 +9,6 @@ a private copy under a lock.
 from __future__ import annotations
 
 import asyncio
-import copy
 import functools
 import threading
 import weakref
@@ -22,6 +21,7 @@ from tinker_cookbook.exceptions import RendererError
 from tinker_cookbook.renderers import Message, Renderer, ToolSpec, get_renderer
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
+from tinker_episodes.cookbook.tokenizers import own_tokenizer
 from tinker_episodes.cookbook.vision import load_later
 from tinker_episodes.errors import ConfigError
 
@@ -123,7 +123,7 @@ def rendering_of(model_name: str, renderer_name: str) -> Rendering:
 @functools.lru_cache(maxsize=16)
 def _made(model_name: str, renderer_name: str) -> Rendering:
     try:
-        tokenizer = _own(get_tokenizer(model_name))
+        tokenizer = own_tokenizer(get_tokenizer(model_name))
     except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise ConfigError(
@@ -138,13 +138,3 @@ def _made(model_name: str, renderer_name: str) -> Rendering:
         raise ConfigError(f"the renderer {renderer_name!r} has no tools; {_ADVICE}") from None
     load_later(renderer, model_name)
     return Rendering(renderer)
-
-
-def _own(tokenizer: Any) -> Any:
-    """A copy of a tokenizer; itself where it can't be copied, as Inkling's, which has no settings
-    that a call changes.
-    """
-    try:
-        return copy.deepcopy(tokenizer)
-    except TypeError:
-        return tokenizer

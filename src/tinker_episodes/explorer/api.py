@@ -29,11 +29,9 @@ from tinker_episodes.index.reading import (
     GroupsPage,
     IndexReader,
     Search,
-    StepRow,
+    StepColumns,
 )
 
-_NEAR = 200
-"""Steps to either side in which the neighbours of a step are looked for."""
 _DRAWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _ONLY: dict[str, dict[str, bool]] = {
     "varied": {"constant": False},
@@ -70,14 +68,14 @@ class Api:
         return json_response({"runs": listed, "place": self._sources.place})
 
     def steps(self, request: Request) -> Response:
-        """A run's curves."""
+        """A run's curves, column by column."""
         name = Asked(request).needed("run")
         index, hosts = self._sources.index, self._sources.hosts
         body = None if index is None else self._curves.of(index, name)
         if body is not None:
             return written_response(body)
         host = None if hosts is None else hosts.run(name)
-        return json_response({"run": name, "rows": [] if host is None else host.steps()})
+        return json_response(StepColumns.of([] if host is None else host.steps()))
 
     def metrics(self, request: Request) -> Response:
         """The trainer's own metrics, where the explorer finds the run's log path."""
@@ -91,19 +89,21 @@ class Api:
         run, split = asked.needed("run"), found(asked.choice("split", Split), "such split")
         step = found(asked.step("step"), "such step")
         index, hosts = self._sources.index, self._sources.hosts
-        near = (
-            []
-            if index is None
-            else index.steps(run, split=split, first=max(0, step - _NEAR), last=step + _NEAR)
-        )
-        if near and index is not None:
+        rows = [] if index is None else index.steps(run, split=split, first=step, last=step)
+        if rows and index is not None:
             page = self._page(index, run, split, step, asked)
+            previous, following = index.steps_beside(run, split, step)
         elif hosts is not None and (host := hosts.run(run)) is not None:
             near = [row for row in host.steps() if row.split is split]
             page = host_groups(hosts.step_groups(run, split, step), asked)
+            rows = [row for row in near if row.step == step]
+            previous = max((row.step for row in near if row.step < step), default=None)
+            following = min((row.step for row in near if row.step > step), default=None)
         else:
             raise AskingError(f"There is no step {step} of {run}.", 404)
-        return json_response(shallow(page) | _neighbours(near, step))
+        totals = shallow(rows[0]) if rows else None
+        beside = {"previous_step": previous, "next_step": following}
+        return json_response(shallow(page) | {"totals": totals} | beside)
 
     def _page(
         self, index: IndexReader, run: str, split: Split, step: int, asked: Asked
@@ -226,12 +226,3 @@ def search_of(asked: Asked) -> Search:
         status=asked.choice("status", Status),
         error=error,
     )
-
-
-def _neighbours(rows: list[StepRow], step: int) -> dict[str, Any]:
-    steps = [row.step for row in rows]
-    return {
-        "totals": next((shallow(row) for row in rows if row.step == step), None),
-        "previous_step": max((one for one in steps if one < step), default=None),
-        "next_step": min((one for one in steps if one > step), default=None),
-    }

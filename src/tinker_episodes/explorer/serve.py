@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import logging
 import socket
 
@@ -29,6 +30,7 @@ def run(config: Explore) -> int:
         app = create_app(sources, names=names_of(config), token=token)
         print(described(config, server.getsockname()[1], sources.place, token), flush=True)
         logging.basicConfig(format="explore: %(message)s", level=logging.WARNING)
+        gc.freeze()  # what is loaded stays: looking through it would hold a page up by 15 ms
         with contextlib.suppress(KeyboardInterrupt):  # how it is meant to be stopped
             ExplorerServer(app).run(sockets=[server])
     return 0

@@ -13,6 +13,7 @@ from tinker_episodes.index.records import (
     Status,
     Summary,
     SummaryFile,
+    ToolSetRecord,
 )
 from tinker_episodes.index.writing import IndexWriter, forget_fault, index_writer
 
@@ -28,6 +29,7 @@ __all__ = [
     "Status",
     "Summary",
     "SummaryFile",
+    "ToolSetRecord",
     "forget_fault",
     "index_writer",
 ]

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    Select,
     TextClause,
     bindparam,
     case,
@@ -55,6 +57,8 @@ _LEXEME = 500
 """Characters of the longest word that PostgreSQL takes: 2 kB."""
 _TSVECTOR = 900_000
 """Bytes of words that PostgreSQL takes of one rollout: 1 MB with what it adds."""
+_NEWEST = 2000
+"""Rollouts of the highest ids that PostgreSQL looks through without the inverted index."""
 SEARCH = table("search", column("rowid", Integer), column("rollout_id", Integer))
 """The inverted index as a query names it."""
 
@@ -138,6 +142,41 @@ def found_by(
     query = both.join(f"({either.join(word(w) for w in clause)})" for clause in clauses)
     condition = text(_FOUND[connection.dialect.name]).bindparams(words=query)
     return SEARCH.c.rowid if fts5 else SEARCH.c.rollout_id, condition
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rollouts that a search finds."""
+
+    query: Select[Any]
+    """Gives their ids."""
+    id: ColumnElement[int]
+    """The column of ids."""
+    first: int
+    last: int
+    """Ids between which they stand."""
+
+
+def newest_ids(connection: Connection, found: Found, *, count: int, below: int | None) -> list[int]:
+    """The highest ids of rollouts that a search finds, the highest first.
+
+    PostgreSQL's planner expects to come upon the first few of any search soon, and goes through all
+    rollouts after a rare word. So the newest alone are gone through; a search that finds too few
+    there goes by the inverted index, which an order by an expression leaves no other way.
+
+    Args:
+        below: The ids are lower than this; None for any.
+    """
+    top = found.last if below is None else min(found.last, below - 1)
+    query = found.query.where(found.id.between(found.first, top))
+    in_order = query.order_by(found.id.desc()).limit(count)
+    if connection.dialect.name == "sqlite":
+        return list(connection.execute(in_order).scalars())
+    newest = in_order.where(found.id > top - _NEWEST)
+    ids = list(connection.execute(newest).scalars())
+    if len(ids) == count or top - _NEWEST < found.first:
+        return ids
+    return list(connection.execute(query.order_by((found.id + 0).desc()).limit(count)).scalars())
 
 
 def _fts5_word(word: str) -> str:

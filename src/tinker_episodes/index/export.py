@@ -71,6 +71,7 @@ def _line(reader: IndexReader, exported: ExportedRollout) -> dict[str, Any]:
         "entries": exported.entries,
         "changes": exported.changes,
         "tokens": exported.turns,
+        "tool_sets": exported.tool_sets,
         "images": {one: _image(reader, one) for one in hashes},
     }
 

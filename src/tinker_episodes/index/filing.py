@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, update
 
 from tinker_episodes.index.dialect import file_words, inserted_if_new
 from tinker_episodes.index.ids import Ids, group_id, run_id
+from tinker_episodes.index.packing import packed
 from tinker_episodes.index.records import Group, Rollout
 from tinker_episodes.index.rows import Rows, image_row, rows_of
 from tinker_episodes.index.tables import (
@@ -22,6 +23,7 @@ from tinker_episodes.index.tables import (
     scores,
     token_texts,
     tokens,
+    tool_sets,
     transcripts,
 )
 from tinker_episodes.index.totals import totals_kept
@@ -50,6 +52,7 @@ def file_rollouts(connection: Connection, ids: Ids, filings: Sequence[Filing]) -
         filed = _file_new(connection, placed)
     _count(connection, ids, filings, filed)
     _label(connection, ids, filed.values())
+    _file_tool_sets(connection, ids, filed.values())
     _file_pieces(connection, ids, filed.values())
 
 
@@ -127,6 +130,16 @@ def _label(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]
         rows = [{"kind": kind, "name": name} for kind, name in new]
         connection.execute(inserted_if_new(connection, labels), rows)
         ids.known.update({("label", *label): 0 for label in new})
+
+
+def _file_tool_sets(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]]) -> None:
+    """The tools of prompts that this index has not seen before."""
+    found = {one.hash: one for _, rows in filed for one in rows.tool_sets}
+    new = [one for one in found.values() if ("tool_set", one.hash) not in ids.known]
+    if new:
+        rows = [{"hash": one.hash, "body": packed(one.specs)} for one in new]
+        connection.execute(inserted_if_new(connection, tool_sets), rows)
+        ids.known.update({("tool_set", one.hash): 0 for one in new})
 
 
 def _file_pieces(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]]) -> None:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.schema import file_of, open_index
+from tinker_episodes.index.sqlite import backfill
 
 
 class OpenedIndex:
@@ -44,7 +45,9 @@ class OpenedIndex:
         self._check()
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database. Where it is a file, all that was written is in it then."""
+        if self._file is not None and self._found() == self._opened:
+            backfill(self._engine)
         self._engine.dispose()
 
     def _check(self) -> None:

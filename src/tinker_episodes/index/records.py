@@ -96,6 +96,18 @@ class ImageRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolSetRecord:
+    """The tools that a prompt offered, which its entry refers to; stored once in an index."""
+
+    hash: str
+    """At most 64 characters: the same for the same specs."""
+    specs: tuple[Mapping[str, Any], ...]
+    """What the model was told of each tool: `name`, `description`, and `parameters`, its JSON
+    Schema.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """One rollout, filed once, when it and its group have ended."""
 
@@ -127,6 +139,8 @@ class Rollout:
     """
     images: tuple[ImageRecord, ...] = ()
     """The images that the transcript refers to."""
+    tool_sets: tuple[ToolSetRecord, ...] = ()
+    """The tools that the transcript's prompts refer to, as `tool_set`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinker_episodes.index.packing import as_json, packed, packed_turns, storable
-from tinker_episodes.index.records import Group, ImageRecord, Rollout
+from tinker_episodes.index.records import Group, ImageRecord, Rollout, ToolSetRecord
 from tinker_episodes.index.words import fact, passages_of, reward_facts, searched, tools_of
 
 Label = tuple[str, str]
@@ -31,6 +31,7 @@ class Rows:
     words: str
     labels: frozenset[Label]
     images: tuple[ImageRecord, ...]
+    tool_sets: tuple[ToolSetRecord, ...]
 
 
 def rows_of(group: Group, rollout: Rollout) -> Rows:
@@ -47,11 +48,12 @@ def rows_of(group: Group, rollout: Rollout) -> Rows:
         words=searched(passages_of(said), facts_of(group, rollout)),
         labels=frozenset(_labels(group, rollout)),
         images=rollout.images,
+        tool_sets=rollout.tool_sets,
     )
 
 
 def _columns(rollout: Rollout) -> dict[str, Any]:
-    skipped = {"scores", "transcript", "images"}
+    skipped = {"scores", "transcript", "images", "tool_sets"}
     names = [name for name in rollout.__dataclass_fields__ if name not in skipped]
     row = {name: getattr(rollout, name) for name in names}
     return row | {

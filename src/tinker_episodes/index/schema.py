@@ -6,22 +6,19 @@ The schema's version stands in it; its tables are in `tables.py`.
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, inspect, select
+from sqlalchemy import Engine, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.dialect import prepare_search
 from tinker_episodes.index.postgres import postgres_engine
+from tinker_episodes.index.sqlite import sqlite_engine
 from tinker_episodes.index.tables import meta, metadata
 
-VERSION = 2
+VERSION = 3
 LOCK_TIMEOUT_S = 60
 """Seconds that a write waits for another process's; then it is a fault."""
 
@@ -141,58 +138,7 @@ def _engine(url: URL, file: Path | None, *, write: bool, lock_timeout_s: float) 
         return postgres_engine(url, write=write, lock_timeout_s=lock_timeout_s)
     if url.get_backend_name() != "sqlite":
         raise RunIndexError(f"a run index is on SQLite or PostgreSQL, not {url.get_backend_name()}")
-    if file is not None and not write:
-        engine = create_engine("sqlite://", creator=lambda: _read_only(file), poolclass=NullPool)
-        event.listen(engine, "begin", _on_read)
-        return engine
-    engine = create_engine(url, connect_args={"timeout": lock_timeout_s})
-
-    def on_connect(connection: Any, _record: Any) -> None:
-        _on_connect(connection, lock_timeout_s)
-
-    event.listen(engine, "connect", on_connect)
-    event.listen(engine, "begin", _on_begin)
-    return engine
-
-
-def _read_only(file: Path) -> sqlite3.Connection:
-    """A connection that can't write.
-
-    Where nobody can write beside the file, and no log waits, it is immutable.
-    """
-    frozen = not os.access(file.parent, os.W_OK) and not Path(f"{file}-wal").exists()
-    address = f"{file.absolute().as_uri()}?mode=ro{'&immutable=1' if frozen else ''}"
-    return sqlite3.connect(address, uri=True, timeout=LOCK_TIMEOUT_S, isolation_level=None)
-
-
-def _on_connect(connection: Any, lock_timeout_s: float) -> None:
-    connection.isolation_level = None  # transactions are begun by _on_begin
-    _switch_to_wal(connection, lock_timeout_s)
-    for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _switch_to_wal(connection: Any, lock_timeout_s: float) -> None:
-    """SQLite fails this switch at once, without its timeout, where another process writes."""
-    until = time.monotonic() + lock_timeout_s
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL").close()
-            return
-        except sqlite3.OperationalError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
-
-
-def _on_begin(connection: Any) -> None:
-    # A deferred transaction that turns into a write fails at once where another writes; this one
-    # waits.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _on_read(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN")  # all that a page reads is of one moment
+    return sqlite_engine(url, file, write=write, lock_timeout_s=lock_timeout_s)
 
 
 def _check_version(engine: Engine, url: str, *, create: bool) -> None:

@@ -244,6 +244,13 @@ images = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+tool_sets = Table(
+    "tool_sets",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("body", LargeBinary, nullable=False),  # the specs of the tools that a prompt offered
+)
+
 labels = Table(
     "labels",
     metadata,

@@ -10,9 +10,9 @@ import { tokenLine } from "./tokens.js";
 const SLICE = 80;
 
 /** The articles of a transcript, drawn in slices so that the first are there at once. */
-export function transcript(entries, { sampled = null, cited = new Map() }) {
+export function transcript(entries, { sampled = null, cited = new Map(), toolSets = {} }) {
   const list = el("div", { class: "transcript" });
-  const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited };
+  const context = { results: pairResults(entries), turns: pairTurns(entries, sampled?.turns ?? []), pieces: sampled?.pieces ?? {}, tokens: sampled !== null, cited, toolSets };
   let at = 0;
   const slice = (until) => {
     const batch = document.createDocumentFragment();
@@ -63,23 +63,28 @@ function article(entry, at, entries, context) {
 }
 
 function body(entry, at, entries, context) {
-  if (entry.kind === "prompt") return prompt(entry, at > 0);
+  if (entry.kind === "prompt") return prompt(entry, at > 0, context.toolSets[entry.tool_set] ?? []);
   if (entry.kind === "reply") return reply(entry, at, entries, context);
   if (entry.kind === "result") return [el("p", { class: "result-of" }, entry.error ? "error of " : "of ", el("code", {}, textBlock(entry.name, { mono: true }))), content(entry.content, true)];
   return textBlock(entry.text ?? JSON.stringify(entry), { mono: entry.kind !== "note" });
 }
 
-function prompt(entry, later) {
+function prompt(entry, later, specs) {
   return [
     entry.system_prompt && fold(later ? "System prompt (changed)" : "System prompt", textBlock(entry.system_prompt)),
-    entry.tools?.length > 0 && fold(plural(entry.tools.length, "tool"), el("ul", { class: "tools" }, entry.tools.map(tool))),
+    entry.tools?.length > 0 && fold(plural(entry.tools.length, "tool"), el("ul", { class: "tools" }, entry.tools.map((name, at) => tool(name, specs[at])))),
     textBlock(entry.text),
   ];
 }
 
-function tool(spec) {
-  if (typeof spec === "string") return el("li", {}, el("code", {}, textBlock(spec, { mono: true })));
-  return el("li", {}, el("code", {}, textBlock(String(spec.name), { mono: true })), textBlock(JSON.stringify(spec, null, 2), { mono: true }));
+/** A tool as the model was told of it; its name alone where no more is known. */
+function tool(name, spec) {
+  return el(
+    "li",
+    {},
+    el("code", {}, textBlock(name, { mono: true })),
+    spec && [textBlock(spec.description), fold("parameters", textBlock(JSON.stringify(spec.parameters, null, 2), { mono: true }))],
+  );
 }
 
 function reply(entry, at, entries, { results, turns, pieces, tokens }) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from tinker_episodes.index.records import Split
 from tinker_episodes.index.tables import meta, run_groups, runs, totals
@@ -34,34 +34,37 @@ class Changes:
 
 def changes_since(connection: Connection, cursor: int | None, *, limit: int = 200) -> Changes:
     """What changed since a cursor; None changed nothing yet, and tells the cursor."""
-    now = connection.execute(select(meta.c.revision)).scalar_one()
+    now = connection.execute(_NOW).scalar_one()
     if cursor is None or cursor >= now:
         return Changes(now, (), False)
-    query = (
-        select(runs.c.name, run_groups.c.split, run_groups.c.step)
-        .select_from(
-            totals.join(run_groups, totals.c.run_group_id == run_groups.c.id).join(
-                runs, run_groups.c.run_id == runs.c.id
-            )
-        )
-        .where(totals.c.revision > cursor, totals.c.revision <= now)
-        .order_by(totals.c.revision.desc())
-        .limit(limit + 1)
-    )
-    rows = connection.execute(query).all()
+    between = {"after": cursor, "until": now}
+    rows = connection.execute(_CHANGED.limit(limit + 1), between).all()
     steps = dict.fromkeys(ChangedStep(run, Split(split), step) for run, split, step in rows[:limit])
     return Changes(now, tuple(steps), len(rows) > limit)
 
 
 def revision_of(connection: Connection, run: str) -> int:
     """The cursor of the last commit that changed a step of a run; 0 where it has none."""
-    query = (
-        select(func.max(totals.c.revision))
-        .select_from(
-            runs.join(run_groups, run_groups.c.run_id == runs.c.id).join(
-                totals, totals.c.run_group_id == run_groups.c.id
-            )
+    return connection.execute(_REVISION, {"run": run}).scalar_one() or 0
+
+
+_NOW = select(meta.c.revision)
+_CHANGED = (
+    select(runs.c.name, run_groups.c.split, run_groups.c.step)
+    .select_from(
+        totals.join(run_groups, totals.c.run_group_id == run_groups.c.id).join(
+            runs, run_groups.c.run_id == runs.c.id
         )
-        .where(runs.c.name == run)
     )
-    return connection.execute(query).scalar_one() or 0
+    .where(totals.c.revision > bindparam("after"), totals.c.revision <= bindparam("until"))
+    .order_by(totals.c.revision.desc())
+)
+_REVISION = (
+    select(func.max(totals.c.revision))
+    .select_from(
+        runs.join(run_groups, run_groups.c.run_id == runs.c.id).join(
+            totals, totals.c.run_group_id == run_groups.c.id
+        )
+    )
+    .where(runs.c.name == bindparam("run"))
+)

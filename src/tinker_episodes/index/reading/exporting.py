@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from tinker_episodes.index.packing import unpacked, unpacked_turns
-from tinker_episodes.index.reading.rollouts import RolloutRow, rollout_rows, scores_of
+from tinker_episodes.index.reading.rollouts import RolloutRow, rollout_rows, scores_of, tool_sets_of
 from tinker_episodes.index.reading.where import GROUPS, SUPERSEDED, WHERE, Where, where_of
 from tinker_episodes.index.records import ScoreRecord
 from tinker_episodes.index.tables import groups, rollouts, run_groups, runs, tokens, transcripts
@@ -26,6 +26,8 @@ class ExportedRollout:
     changes: Sequence[Mapping[str, Any]]
     turns: Sequence[Mapping[str, Any]]
     """As in `Tokens`."""
+    tool_sets: Mapping[str, Sequence[Mapping[str, Any]]]
+    """As in `RolloutPage`."""
 
 
 def groups_of_run(connection: Connection, run: str, *, superseded: bool) -> list[int]:
@@ -53,11 +55,13 @@ def rollouts_of_group(connection: Connection, group: int) -> Iterator[ExportedRo
     for rollout in rollout_rows(connection, [group]).get(group, ()):
         body, turns = said[rollout.key]
         transcript = unpacked(body)
+        entries = transcript.get("entries", [])
         yield ExportedRollout(
             where,
             rollout,
             scores_of(connection, rollout.key),
-            transcript.get("entries", []),
+            entries,
             transcript.get("changes", []),
             [] if turns is None else unpacked_turns(turns),
+            tool_sets_of(connection, entries),
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
-from sqlalchemy import ColumnElement, Connection, and_, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Executable, and_, bindparam, func, or_, select
 
 from tinker_episodes.errors import RunIndexError
 from tinker_episodes.index.reading.where import GROUPS, SUPERSEDED, WHERE, Where, where_of
@@ -87,7 +88,8 @@ class GroupsPage:
 
 _NUMBERS = tuple(f.name for f in fields(GroupRow) if f.name not in ("where", "rewards"))
 COLUMNS = (*WHERE, *(groups.c[name] for name in _NUMBERS), groups.c.id)
-"""The columns of `GroupRow`, and the id."""
+"""The columns of `GroupRow` in its order, and the id."""
+_END = len(WHERE) + len(_NUMBERS)
 _ERRORS = (
     groups.c.failed + groups.c.abandoned + groups.c.tool_errors + groups.c.format_errors
 )  # fmt: skip
@@ -118,49 +120,87 @@ def groups_page(
     """
     if sort not in get_args(GroupSort):
         raise RunIndexError(f"groups have no column {sort!r}; {', '.join(get_args(GroupSort))}")
+    value, last = (None, None) if after is None else _cursor(after)
+    of = {"run": run, "split": str(split), "step": step}
+    query = _query(sort, descending, matching or GroupFilter(), attempt is None, after is None)
+    rows = connection.execute(
+        query, of | {"attempt": attempt, "value": value, "last": last, "limit": limit + 1}
+    ).all()
+    shown = rows[:limit]
+    more = json.dumps([shown[-1].sorted, shown[-1].id]) if len(rows) > limit else None
+    rewards: dict[int, list[float | None]] = {row.id: [] for row in shown}
+    for group, reward in connection.execute(_REWARDS, {"groups": list(rewards)}).all():
+        rewards[group].append(reward)
+    found = tuple(group_row(row, rewards[row.id]) for row in shown)
+    played = connection.execute(_ATTEMPTS, of).all()
+    return GroupsPage(found, more, tuple(StepAttempt(n, c, bool(old)) for n, c, old in played))
+
+
+@lru_cache(maxsize=100)
+def _query(
+    sort: str, descending: bool, matching: GroupFilter, standing: bool, beginning: bool
+) -> Executable:
+    """The statement of a page, made once: making it costs more than running it."""
     key = _sort_key(sort)
     query = (
         select(*COLUMNS, key.label("sorted"))
         .select_from(GROUPS)
         .where(
-            runs.c.name == run,
-            run_groups.c.split == str(split),
-            run_groups.c.step == step,
+            runs.c.name == bindparam("run"),
+            run_groups.c.split == bindparam("split"),
+            run_groups.c.step == bindparam("step"),
             groups.c.size > 0,
-            ~SUPERSEDED if attempt is None else attempts.c.number == attempt,
-            *_conditions(matching or GroupFilter()),
+            ~SUPERSEDED if standing else attempts.c.number == bindparam("attempt"),
+            *_conditions(matching),
         )
         .order_by(key.desc() if descending else key, groups.c.id)
-        .limit(limit + 1)
+        .limit(bindparam("limit"))
     )
-    if after is not None:
-        value, last = _cursor(after)
-        further = key < value if descending else key > value
-        query = query.where(or_(further, and_(key == value, groups.c.id > last)))
-    rows = connection.execute(query).all()
-    shown = rows[:limit]
-    more = json.dumps([shown[-1].sorted, shown[-1].id]) if len(rows) > limit else None
-    return GroupsPage(group_rows(connection, shown), more, _attempts(connection, run, split, step))
+    if beginning:
+        return query
+    value: ColumnElement[Any] = bindparam("value")
+    further = key < value if descending else key > value
+    return query.where(or_(further, and_(key == value, groups.c.id > bindparam("last"))))
 
 
-def group_rows(connection: Connection, rows: Sequence[Any]) -> tuple[GroupRow, ...]:
-    """Groups from rows that begin with `COLUMNS`, with the rewards of their rollouts."""
-    rewards: dict[int, list[float | None]] = {}
-    query = (
-        select(rollouts.c.group_id, rollouts.c.reward)
-        .where(rollouts.c.group_id.in_([row.id for row in rows]))
-        .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+def group_row(row: Any, rewards: Iterable[float | None]) -> GroupRow:
+    """A group from a row that begins with `COLUMNS`, and its rollouts' rewards in their places."""
+    size, scored, mean, low, high, spread, constant, *rest = row[len(WHERE) : _END]
+    constant = None if constant is None else bool(constant)
+    return GroupRow(
+        where_of(row),
+        size,
+        scored,
+        mean,
+        low,
+        high,
+        spread,
+        constant,
+        *rest,
+        rewards=tuple(rewards),
     )
-    for group, reward in connection.execute(query):
-        rewards.setdefault(group, []).append(reward)
-    return tuple(_group_row(row, tuple(rewards.get(row.id, ()))) for row in rows)
 
 
-def _group_row(row: Any, rewards: tuple[float | None, ...]) -> GroupRow:
-    columns: dict[str, Any] = dict(zip(_NUMBERS, row[len(WHERE) :], strict=False))
-    if row.constant is not None:
-        columns["constant"] = bool(row.constant)
-    return GroupRow(where_of(row), rewards=rewards, **columns)
+_REWARDS = (
+    select(rollouts.c.group_id, rollouts.c.reward)
+    .where(rollouts.c.group_id.in_(bindparam("groups", expanding=True)))
+    .order_by(rollouts.c.group_id, rollouts.c.place, rollouts.c.id)
+)
+_ATTEMPTS = (
+    select(attempts.c.number, totals.c.rollouts, SUPERSEDED.label("superseded"))
+    .select_from(
+        run_groups.join(runs, run_groups.c.run_id == runs.c.id)
+        .join(totals, totals.c.run_group_id == run_groups.c.id)
+        .join(attempts, totals.c.attempt_id == attempts.c.id)
+    )
+    .where(
+        runs.c.name == bindparam("run"),
+        run_groups.c.split == bindparam("split"),
+        run_groups.c.step == bindparam("step"),
+        totals.c.rollouts > 0,
+    )
+    .order_by(attempts.c.number)
+)
 
 
 def _sort_key(sort: str) -> ColumnElement[Any]:
@@ -199,22 +239,3 @@ def _conditions(matching: GroupFilter) -> list[ColumnElement[bool]]:
     if m.high is not None:
         found.append(groups.c.mean <= m.high)
     return found
-
-
-def _attempts(connection: Connection, run: str, split: Split, step: int) -> tuple[StepAttempt, ...]:
-    query = (
-        select(attempts.c.number, totals.c.rollouts, SUPERSEDED.label("superseded"))
-        .select_from(
-            run_groups.join(runs, run_groups.c.run_id == runs.c.id)
-            .join(totals, totals.c.run_group_id == run_groups.c.id)
-            .join(attempts, totals.c.attempt_id == attempts.c.id)
-        )
-        .where(
-            runs.c.name == run,
-            run_groups.c.split == str(split),
-            run_groups.c.step == step,
-            totals.c.rollouts > 0,
-        )
-        .order_by(attempts.c.number)
-    )
-    return tuple(StepAttempt(n, count, bool(old)) for n, count, old in connection.execute(query))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, TextClause, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from tinker_episodes.errors import RunIndexError
-from tinker_episodes.index.dialect import SEARCH, Clause, found_by
+from tinker_episodes.index.dialect import SEARCH, Clause, Found, found_by, newest_ids
 from tinker_episodes.index.packing import unpacked
 from tinker_episodes.index.reading.where import GROUPS, WHERE, Where, where_of
 from tinker_episodes.index.records import Split, Status
@@ -113,22 +113,22 @@ def search_page(
         RunIndexError: the text has no word, a `*` comes too early, or `after` is no cursor.
     """
     asked = _asked(search.text)
-    candidates = _candidates(connection, search, asked)
+    found = _found(connection, search, asked)
     at_once = limit if not asked.phrases else _AT_ONCE
     last = _cursor(after)
     hits: list[Hit] = []
     looked_at = 0
     while True:
-        rows = candidates(last, at_once)
-        looked_at += len(rows)
-        for row in rows:
+        ids = newest_ids(connection, found, count=at_once, below=last)
+        looked_at += len(ids)
+        for row in connection.execute(_ROWS, {"ids": ids}).all() if ids else ():
             last = row.id
             hit = _hit(row, asked)
             if hit is not None:
                 hits.append(hit)
             if len(hits) == limit:
                 return SearchPage(tuple(hits), str(last))
-        if len(rows) < at_once:
+        if len(ids) < at_once:
             return SearchPage(tuple(hits), None)
         if looked_at >= _LOOKED_AT:
             return SearchPage(tuple(hits), str(last))
@@ -136,34 +136,38 @@ def search_page(
 
 # ---------------------------------------------------------------- the query
 
-_COLUMNS = (
-    *WHERE, rollouts.c.key, rollouts.c.reward, rollouts.c.status, rollouts.c.cut, rollouts.c.id,
-    transcripts.c.body,
+_ROWS = (
+    select(
+        *WHERE, rollouts.c.key, rollouts.c.reward, rollouts.c.status, rollouts.c.cut,
+        rollouts.c.id, transcripts.c.body,
+    )
+    .select_from(
+        GROUPS.join(rollouts, rollouts.c.group_id == groups.c.id).join(
+            transcripts, transcripts.c.rollout_id == rollouts.c.id
+        )
+    )
+    .where(rollouts.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(rollouts.c.id.desc())
 )  # fmt: skip
 
 
-def _candidates(
-    connection: Connection, search: Search, asked: _Asked
-) -> Callable[[int | None, int], Sequence[Any]]:
-    """What gives so many rollouts of a lower id that have the words and meet the filters."""
+def _found(connection: Connection, search: Search, asked: _Asked) -> Found:
+    """The rollouts that have the words and meet the filters."""
     clauses: list[Clause] = [*_facts(connection, search), *((word,) for word in asked.words)]
-    source = GROUPS.join(rollouts, rollouts.c.group_id == groups.c.id).join(
-        transcripts, transcripts.c.rollout_id == rollouts.c.id
-    )
-    order: ColumnElement[Any] = rollouts.c.id
-    conditions: list[ColumnElement[bool] | TextClause] = []
+    exact = _exact(search)
     if clauses:
-        order, found = found_by(connection, clauses)
-        source = SEARCH.join(source, order == rollouts.c.id)
-        conditions.append(found)
-    conditions += _exact(connection, search, order)
-    query = select(*_COLUMNS).select_from(source).where(*conditions).order_by(order.desc())
+        id, condition = found_by(connection, clauses)
+        source = SEARCH.join(_PLACED, id == rollouts.c.id) if exact else SEARCH
+        query = select(id).select_from(source).where(condition, *exact)
+    else:
+        id = rollouts.c.id
+        query = select(id).select_from(_PLACED).where(*exact)
+    return Found(query, id, *_span(connection, search))
 
-    def below(last: int | None, count: int) -> Sequence[Any]:
-        some = query if last is None else query.where(order < last)
-        return connection.execute(some.limit(count)).all()
 
-    return below
+_PLACED = rollouts.join(groups, rollouts.c.group_id == groups.c.id).join(
+    run_groups, groups.c.run_group_id == run_groups.c.id
+)
 
 
 def _facts(connection: Connection, search: Search) -> list[list[str]]:
@@ -188,23 +192,22 @@ def _facts(connection: Connection, search: Search) -> list[list[str]]:
     return found
 
 
-def _exact(
-    connection: Connection, search: Search, rollout_id: ColumnElement[Any]
-) -> list[ColumnElement[bool]]:
+def _exact(search: Search) -> list[ColumnElement[bool]]:
     """What the inverted index does not know, or not exactly."""
     found: list[ColumnElement[bool]] = []
     if search.low is not None or search.high is not None:
         found.append(rollouts.c.reward.between(*_range(search)))
     if search.split is not None:
         found.append(run_groups.c.split == str(search.split))
-    steps: list[ColumnElement[bool]] = []
+    return found + _steps(search)
+
+
+def _steps(search: Search) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
     if search.first_step is not None:
-        steps.append(run_groups.c.step >= search.first_step)
+        found.append(run_groups.c.step >= search.first_step)
     if search.last_step is not None:
-        steps.append(run_groups.c.step <= search.last_step)
-    if steps:
-        first, last = _ids(connection, search, steps)
-        found += [*steps, rollout_id.between(first, last)]
+        found.append(run_groups.c.step <= search.last_step)
     return found
 
 
@@ -213,10 +216,11 @@ def _range(search: Search) -> tuple[float, float]:
     return low, 1e308 if search.high is None else search.high
 
 
-def _ids(
-    connection: Connection, search: Search, steps: Sequence[ColumnElement[bool]]
-) -> tuple[int, int]:
-    """The ids between which the rollouts of some steps stand."""
+def _span(connection: Connection, search: Search) -> tuple[int, int]:
+    """The ids between which the rollouts of the run and the steps stand."""
+    steps = _steps(search)
+    if not steps and search.run is None:
+        return 0, connection.execute(_LAST).scalar() or 0
     query = (
         select(func.min(totals.c.first_rollout), func.max(totals.c.last_rollout))
         .select_from(
@@ -230,6 +234,9 @@ def _ids(
         query = query.where(runs.c.name == search.run)
     first, last = connection.execute(query).one()
     return first or 0, last or 0
+
+
+_LAST = select(func.max(rollouts.c.id))
 
 
 def _cursor(after: str | None) -> int | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass, field, fields
+from operator import add
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.sql.schema import Table
 
 from tinker_episodes.index.reading.where import SUPERSEDED
@@ -69,16 +70,53 @@ class StepRow:
     observation_tokens: float | None = None
 
 
-def steps_of(
+@dataclass(frozen=True, slots=True)
+class StepColumns:
+    """The run groups of a run column by column: each list has one value a run group."""
+
+    numbers: Mapping[str, Sequence[Any]]
+    """By the names of `StepRow`, all but `scores` and `cuts`."""
+    scores: Mapping[str, Sequence[float | None]]
+    """Each scorer's mean values; None where it scored nothing."""
+    cuts: Mapping[str, Sequence[int]]
+    """Cut rollouts by reason."""
+
+    @classmethod
+    def of(cls, rows: Sequence[StepRow]) -> StepColumns:
+        """The columns of some rows."""
+        scorers = sorted({name for row in rows for name in row.scores})
+        reasons = sorted({name for row in rows for name in row.cuts})
+        return cls(
+            {name: [getattr(row, name) for row in rows] for name in _NUMBERS},
+            {name: [row.scores.get(name) for row in rows] for name in scorers},
+            {name: [row.cuts.get(name, 0) for row in rows] for name in reasons},
+        )
+
+    def rows(self) -> list[StepRow]:
+        """The run groups one by one."""
+        numbers = zip(*self.numbers.values(), strict=True)
+        return [
+            StepRow(
+                **dict(zip(self.numbers, row, strict=True)),
+                scores={n: v for n, s in self.scores.items() if (v := s[at]) is not None},
+                cuts={name: counts[at] for name, counts in self.cuts.items() if counts[at]},
+            )
+            for at, row in enumerate(numbers)
+        ]
+
+
+_NUMBERS = tuple(f.name for f in fields(StepRow) if f.name not in ("scores", "cuts"))
+
+
+def step_columns(
     connection: Connection,
     run: str,
     *,
     split: Split | None = None,
     first: int | None = None,
     last: int | None = None,
-) -> list[StepRow]:
+) -> StepColumns:
     """The run groups of a run by name, in the order of steps, evals before training."""
-
     chosen = [runs.c.name == run]
     if split is not None:
         chosen.append(run_groups.c.split == str(split))
@@ -86,20 +124,30 @@ def steps_of(
         chosen.append(run_groups.c.step >= first)
     if last is not None:
         chosen.append(run_groups.c.step <= last)
-    scores: dict[int, dict[str, tuple[int, float]]] = {}
-    for run_group, name, scored, value in connection.execute(_SCORES.where(*chosen)).all():
-        of_step = scores.setdefault(run_group, {})
-        before = of_step.get(name, (0, 0.0))
-        of_step[name] = (before[0] + scored, before[1] + value)
-    cuts: dict[int, dict[str, int]] = {}
+    rows = _added(connection.execute(_TOTALS.where(*chosen)).all())
+    place = {row[0]: at for at, row in enumerate(rows)}
+    scored: dict[str, list[int]] = defaultdict(lambda: [0] * len(rows))
+    values: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(rows))
+    for run_group, name, count, value in connection.execute(_SCORES.where(*chosen)).all():
+        at = place[run_group]
+        scored[name][at] += count
+        values[name][at] += value
+    cuts: dict[str, list[int]] = defaultdict(lambda: [0] * len(rows))
     for run_group, cut, count in connection.execute(_CUTS.where(*chosen)).all():
-        of_cuts = cuts.setdefault(run_group, {})
-        of_cuts[cut] = of_cuts.get(cut, 0) + count
-    rows = groupby(connection.execute(_TOTALS.where(*chosen)).all(), key=lambda row: row[0])
-    return [
-        _step_row(_added(list(some)), scores.get(run_group, {}), cuts.get(run_group, {}))
-        for run_group, some in rows
-    ]
+        cuts[cut][place[run_group]] += count
+    return StepColumns(
+        _numbers(rows),
+        {name: _means(values[name], scored[name]) for name in sorted(scored)},
+        dict(sorted(cuts.items())),
+    )
+
+
+def steps_beside(
+    connection: Connection, run: str, split: Split, step: int
+) -> tuple[int | None, int | None]:
+    """The step before and the step after one, of the same split, that have rollouts."""
+    of = {"run": run, "split": str(split), "step": step}
+    return connection.execute(_BEFORE, of).scalar(), connection.execute(_AFTER, of).scalar()
 
 
 def _standing(table: Table) -> Any:
@@ -133,49 +181,57 @@ _CUTS = (
 )
 
 
-def _added(rows: Sequence[Any]) -> Sequence[Any]:
-    """The totals of a step: of one attempt, but where a resumed one files before its start too."""
-    if len(rows) == 1:
-        return rows[0]
-    return [*rows[0][:3], *(sum(column) for column in zip(*(row[3:] for row in rows), strict=True))]
+_STEPS = (
+    select(run_groups.c.step)
+    .select_from(_standing(totals))
+    .where(runs.c.name == bindparam("run"), run_groups.c.split == bindparam("split"))
+    .where(totals.c.rollouts > 0, ~SUPERSEDED)
+    .limit(1)
+)
+_BEFORE = _STEPS.where(run_groups.c.step < bindparam("step")).order_by(run_groups.c.step.desc())
+_AFTER = _STEPS.where(run_groups.c.step > bindparam("step")).order_by(run_groups.c.step)
 
 
-def _step_row(
-    row: Sequence[Any], scores: Mapping[str, tuple[int, float]], cuts: Mapping[str, int]
-) -> StepRow:
-    _, split, step, *sums = row
-    of: dict[str, Any] = dict(zip(SUMS, sums, strict=True))
-    rollouts, scored, some = of["rollouts"], of["scored"], of["scored_groups"]
-    return StepRow(
-        split=Split(split),
-        step=step,
-        groups=of["groups"],
-        rollouts=rollouts,
-        scored=scored,
-        reward=_mean(of["reward"], scored),
-        success=_mean(of["success"], scored),
-        cut=of["cut"],
-        failed=of["failed"],
-        abandoned=of["abandoned"],
-        trained=of["trained"],
-        trained_reward=_mean(of["trained_reward"], of["trained_scored"]),
-        spread_between=_deviation(of["group_mean"], of["group_mean_squared"], some),
-        spread_inside=_root(_mean(of["group_variance"], some)),
-        constant=_mean(of["constant_groups"], of["comparable_groups"]),
-        scores={name: value / count for name, (count, value) in sorted(scores.items())},
-        cuts=dict(sorted(cuts.items())),
-        **{name: of[name] / rollouts for name in _MEANS},
-    )
+def _added(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    """One row a run group: where attempts share one, as a resumed one may, their sums."""
+    found: dict[int, Sequence[Any]] = {}
+    for row in rows:
+        same = found.get(row[0])
+        found[row[0]] = row if same is None else [*row[:3], *map(add, row[3:], same[3:])]
+    return list(found.values())
 
 
+def _numbers(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """The columns of run groups from the sums over their rollouts."""
+    names = ("id", "split", "step", *SUMS)
+    of: dict[str, Sequence[Any]] = dict.fromkeys(names, ())
+    of |= zip(names, zip(*rows, strict=True), strict=False)
+    found: dict[str, Sequence[Any]] = {
+        "split": [_SPLITS[split] for split in of["split"]],
+        **{name: of[name] for name in _COUNTS},
+        "reward": _means(of["reward"], of["scored"]),
+        "success": _means(of["success"], of["scored"]),
+        "trained_reward": _means(of["trained_reward"], of["trained_scored"]),
+        "spread_between": list(
+            map(_deviation, of["group_mean"], of["group_mean_squared"], of["scored_groups"])
+        ),
+        "spread_inside": list(map(_root, _means(of["group_variance"], of["scored_groups"]))),
+        "constant": _means(of["constant_groups"], of["comparable_groups"]),
+        **{name: _means(of[name], of["rollouts"]) for name in _MEANS},
+    }
+    return {name: list(found[name]) for name in _NUMBERS}
+
+
+_SPLITS = {str(split): split for split in Split}
+_COUNTS = ("step", "groups", "rollouts", "scored", "cut", "failed", "abandoned", "trained")
 _MEANS = (
     "turns", "messages", "tool_calls", "tool_errors", "format_errors", "sampled_tokens",
     "observation_tokens",
 )  # fmt: skip
 
 
-def _mean(total: float, count: int) -> float | None:
-    return total / count if count else None
+def _means(totals: Sequence[float], counts: Sequence[int]) -> list[float | None]:
+    return [t / count if count else None for t, count in zip(totals, counts, strict=True)]
 
 
 def _root(value: float | None) -> float | None:

@@ -50,7 +50,7 @@ export async function settle() {
 export function render(data, { query }) {
   const { rollout } = data;
   const cited = citedMessages(data.scores, data.entries);
-  const said = transcript(data.entries, { sampled: data.sampled, cited });
+  const said = transcript(data.entries, { sampled: data.sampled, cited, toolSets: data.tool_sets });
   drawn = said.drawn;
   return [
     heading(

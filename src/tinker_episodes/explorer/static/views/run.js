@@ -5,6 +5,7 @@ import { el } from "../dom.js";
 import { count, number, percent, reward } from "../format.js";
 import { badge, empty, facts, heading } from "../parts.js";
 import { address, changed } from "../router.js";
+import { stepRows } from "../steps.js";
 import { table } from "../table.js";
 import { plain } from "../text.js";
 
@@ -13,11 +14,15 @@ const STEPS = 30;
 
 export async function load({ run }, query, ask) {
   const names = [run, ...query.getAll("with").filter((name) => name !== run)];
-  const [{ runs }, ...curves] = await Promise.all([ask("runs"), ...names.map((name) => ask("steps", { run: name }))]);
+  const [{ runs }, ...curves] = await Promise.all([ask("runs"), ...names.map((name) => curve(name, ask))]);
   const metrics = query.get("trainer") ? (await ask("metrics", { run })).rows : null;
   const found = runs.find((one) => one.name === run);
   if (!found) throw Object.assign(new Error(`There is no run ${run}.`), { status: 404 });
   return { run: found, runs, names, curves, metrics };
+}
+
+async function curve(name, ask) {
+  return { rows: stepRows(await ask("steps", { run: name })) };
 }
 
 export function crumbs({ run }) {
