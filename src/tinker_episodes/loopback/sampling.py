@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tinker_episodes.loopback.drawing import draw
 from tinker_episodes.loopback.errors import ApiError
 from tinker_episodes.loopback.model import Transformer
 from tinker_episodes.loopback.scoring import PromptScores, ScoresWanted
@@ -157,18 +158,18 @@ class Chooser:
 
     def choose(self, scores: Tensor) -> tuple[list[int], list[float]]:
         """Tokens and their log-probabilities, from scores [rows, vocabulary]."""
-        tokens, normaliser = _draw(scores, self._draws()) if self._plain else self._choose(scores)
+        tokens, normaliser = draw(scores, self._draws()) if self._plain else self._choose(scores)
         logprobs = scores.gather(1, tokens[:, None]) - normaliser
         if self._alternatives:
             self._report_alternatives(scores - normaliser)
         return _integers(tokens), _floats(logprobs[:, 0])
 
     def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """As `_draw`, with each row's temperature and cuts, which do not change the normaliser."""
+        """As `draw`, with each row's temperature and cuts, which do not change the normaliser."""
         tempered = scores / self._divisors
         if self._cut:
             tempered = self._without_unlikely(tempered)
-        tokens, _ = _draw(tempered, self._draws())
+        tokens, _ = draw(tempered, self._draws())
         tokens = torch.where(self._greedy, scores.argmax(-1), tokens)
         return tokens, scores.logsumexp(-1, keepdim=True)
 
@@ -204,18 +205,3 @@ def _integers(values: Tensor) -> list[int]:
 
 def _floats(values: Tensor) -> list[float]:
     return values.tolist()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in torch
-
-
-def _draw(scores: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """The tokens at which the cumulated probabilities pass each row's draw, and the normalisers.
-
-    One pass over the exponentials gives both: this runs for every token of every sample.
-    """
-    top = scores.amax(-1, keepdim=True)
-    cumulated = (scores - top).exp_().cumsum(-1)
-    total = cumulated[:, -1:]
-    tokens = torch.searchsorted(cumulated, draws[:, None] * total, right=True)[:, 0]
-    if int(tokens.max()) == scores.shape[1]:
-        # Rounding can put a level at the very end, where there is no token.
-        tokens = torch.where(tokens < scores.shape[1], tokens, scores.argmax(-1))
-    return tokens, top + total.log()

@@ -1,0 +1,219 @@
+"""The trainer's whole loop with the run index, beside the same loop without: `rl.train.main` on
+number_search, over a service that answers at once.
+
+TRAINING_ROLLOUTS=100000 python tst/bench only=training
+
+With nothing to wait for, the loop is the trainer's and the library's own Python: whatever a real
+model takes adds to both sides, and only makes the share of the index smaller. The loop without an
+index plays the library's env as it is public, under a group builder of the host's kind: the same
+tasks, replies and rewards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import chz
+import tinker
+from peers import RENDERER
+from scripted_service import Service
+from support.scripted import xml_call
+from table import Row
+from tinker_cookbook.rl import train
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDataset, RLDatasetBuilder
+
+from tinker_episodes import EpisodeDatasetBuilder, EpisodeEnv, find_bundle, loopback
+from tinker_episodes.cookbook.rendering import rendering_of
+from tinker_episodes.index.reading import IndexReader
+from tinker_episodes.index.writing import index_writer
+from tinker_episodes.task import Task
+
+BUNDLE = "number_search"
+GROUPS, SIZE = 22, 24
+"""Every task is played in each step, so that a step's rewards do not depend on the order."""
+ROLLOUTS = int(os.environ.get("TRAINING_ROLLOUTS", "5120"))
+"""Of each side, in all rounds together."""
+ROUNDS = 5
+STEPS = max(1, round(ROLLOUTS / ROUNDS / GROUPS / SIZE))
+GOAL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one training run took, in seconds by the clock and of the processor."""
+
+    clock_s: float
+    own_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnfiledGroup(EnvGroupBuilder):
+    """A task's rollouts that nobody files. Their rewards are all paid by steps."""
+
+    task: Task
+
+    async def make_envs(self) -> Sequence[Env]:
+        bundle = find_bundle(BUNDLE)
+        rendering = rendering_of(loopback.model_name(), RENDERER)
+        return [
+            EpisodeEnv(environment=bundle.environment, task=self.task, renderer=rendering)
+            for _ in range(SIZE)
+        ]
+
+    def logging_tags(self) -> list[str]:
+        return [BUNDLE, *self.task.tags]
+
+
+class UnfiledDataset(RLDataset):
+    """Every task once a step."""
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        return [UnfiledGroup(task) for task in find_bundle(BUNDLE).split("all")]
+
+    def __len__(self) -> int:
+        return STEPS
+
+
+@chz.chz
+class UnfiledBuilder(RLDatasetBuilder):
+    """The library's episodes without its index."""
+
+    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
+        return UnfiledDataset(), None
+
+
+def rows() -> Iterator[Row]:
+    """One row: how much longer the loop takes with the index, by the clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        sides = measure(Path(folder))
+        count = STEPS * ROUNDS * GROUPS * SIZE
+        file_bytes = sum(each.stat().st_size for each in Path(folder).glob("index.db*"))
+    bare, full = (
+        Cost(
+            statistics.median(cost.clock_s for cost in costs),
+            statistics.median(cost.own_s for cost in costs),
+        )
+        for costs in (sides["without"], sides["with"])
+    )
+    slower = full.clock_s / bare.clock_s - 1
+    each = count / ROUNDS
+    yield Row(
+        "the trainer's loop with the run index",
+        "the same loop without",
+        f"{count:,} rollouts of 4 turns in {ROUNDS} runs of {STEPS} steps of {GROUPS} x {SIZE}, "
+        f"in turns; one index; sampling takes no time",
+        f"{slower:+.1%} by the clock, {full.own_s / bare.own_s - 1:+.1%} processor time; "
+        f"{each / full.clock_s:,.0f} rollouts/s; {file_bytes / count / 1e3:.1f} kB each",
+        f"<= {GOAL:+.0%}",
+        slower <= GOAL,
+        {
+            "without_ms": bare.clock_s / each * 1e3,
+            "with_ms": full.clock_s / each * 1e3,
+            "without_processor_ms": bare.own_s / each * 1e3,
+            "with_processor_ms": full.own_s / each * 1e3,
+            "bytes_each": file_bytes / count,
+        },
+    )
+
+
+def measure(folder: Path) -> dict[str, list[Cost]]:
+    """The costs of each side's runs, made in turns after a short one of each."""
+    url = f"sqlite:///{folder / 'index.db'}"
+    builders: dict[str, Callable[[Path, str], RLDatasetBuilder]] = {
+        "without": lambda *_: UnfiledBuilder(),
+        "with": filed,
+    }
+    for name, built in builders.items():
+        run(built(folder / "warm" / name, f"{url}.warm"), folder / "warm" / name, steps=1)
+    costs: dict[str, list[Cost]] = {name: [] for name in builders}
+    for round_ in range(ROUNDS):
+        for name in list(builders)[:: 1 if round_ % 2 else -1]:
+            log_path = folder / f"{name}-{round_}"
+            costs[name].append(run(builders[name](log_path, url), log_path, steps=STEPS))
+    for round_ in range(ROUNDS):
+        rewards = [rewards_of(folder / f"{name}-{round_}") for name in builders]
+        for one, other in zip(*rewards, strict=True):
+            assert math.isclose(one, other) and 0 < one < 1, rewards
+    index_writer(url).close()
+    reader = IndexReader(url)
+    for row in reader.runs():
+        steps = reader.steps(row.name)
+        assert [step.rollouts for step in steps] == [GROUPS * SIZE] * STEPS, (row.name, steps)
+    assert len(reader.runs()) == ROUNDS
+    reader.close()
+    return costs
+
+
+def filed(log_path: Path, index: str) -> RLDatasetBuilder:
+    return EpisodeDatasetBuilder(
+        bundle=BUNDLE,
+        model_name=loopback.model_name(),
+        renderer_name=RENDERER,
+        groups_per_batch=GROUPS,
+        group_size=SIZE,
+        num_epochs=STEPS,
+        log_path=str(log_path),
+        index=index,
+    )
+
+
+def run(builder: RLDatasetBuilder, log_path: Path, *, steps: int) -> Cost:
+    """One training run, from an empty folder to its last checkpoint."""
+    config = train.Config(
+        dataset_builder=builder,
+        model_name=loopback.model_name(),
+        renderer_name=RENDERER,
+        log_path=str(log_path),
+        recipe_name="tinker_episodes_bench",
+        learning_rate=1e-4,
+        max_tokens=64,
+        max_steps=steps,
+        eval_every=0,
+        save_every=0,
+    )
+    service = Service(replies())
+    with quiet(), mock.patch.object(tinker, "ServiceClient", lambda **_: service):
+        clock, own = time.perf_counter(), time.process_time()
+        asyncio.run(train.main(config))
+        return Cost(time.perf_counter() - clock, time.process_time() - own)
+
+
+def replies() -> list[list[int]]:
+    """Guesses that find some of the numbers; the last one that a task allows ends its episode."""
+    tokenizer: Any = rendering_of(loopback.model_name(), RENDERER).renderer.tokenizer
+    guesses = (xml_call("guess", number=str(number)) for number in (7, 3, 11, 29))
+    return [tokenizer.encode(guess, add_special_tokens=False) for guess in guesses]
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """The trainer prints each step, and logs to the root: neither is this table's."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def rewards_of(log_path: Path) -> list[float]:
+    """The mean reward of each step, as the trainer logged it."""
+    lines = (log_path / "metrics.jsonl").read_text().splitlines()
+    metrics = [json.loads(line) for line in lines]
+    return [each["env/all/reward/total"] for each in metrics if "env/all/reward/total" in each]
