@@ -10,10 +10,11 @@ from typing import Annotated, Any
 
 from support.scripted import xml_call
 from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
-from tinker_cookbook.renderers import Message, Renderer
+from tinker_cookbook.renderers import Message, Renderer, get_renderer
 from tinker_cookbook.rl.rollout_strategy import FailFast
 from tinker_cookbook.rl.rollouts import do_group_rollout
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, TrajectoryGroup
+from tinker_cookbook.tokenizer_utils import get_tokenizer
 from tinker_cookbook.tool_use import tool as host_tool
 from tinker_cookbook.tool_use.agent_tool_message_env import build_agent_tool_env
 
@@ -132,8 +133,9 @@ async def episode_groups(folder: Path, groups: int, size: int) -> list[EnvGroupB
 
 
 def host_groups(groups: int, size: int, max_turns: int) -> list[EnvGroupBuilder]:
-    """Groups of the host's."""
-    renderer = rendering_of(loopback.model_name(), RENDERER).renderer
+    """Groups of the host's, with a renderer as the host makes it."""
+    model_name = loopback.model_name()
+    renderer = get_renderer(RENDERER, get_tokenizer(model_name), model_name=model_name)
     return [HostGroup(renderer, f"Ask {n}.", size, max_turns) for n in range(groups)]
 
 
