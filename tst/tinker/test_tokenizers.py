@@ -42,7 +42,24 @@ def own(tokenizer: Any) -> Any:
 def test_its_tokens_are_those_of_the_original(tokenizer: Any, own: Any, text: str) -> None:
     for options in (*OPTIONS, *OPTIONS):  # the second time some are remembered
         assert own.encode(text, **options) == tokenizer.encode(text, **options)
-    assert own.encode(text) == tokenizer.encode(text)
+    tokens = tokenizer.encode(text)
+    assert own.encode(text) == tokens
+    assert own.decode(tokens) == tokenizer.decode(tokens)
+    assert own.decode(tokens[1:]) == tokenizer.decode(tokens[1:])
+    assert own.decode(tokens, skip_special_tokens=True) == tokenizer.decode(
+        tokens, skip_special_tokens=True
+    )
+
+
+@pytest.mark.parametrize("tokens", [[], [10**6], [5, 10**9, 7], 5, [[5], [6]]])
+def test_it_reads_odd_tokens_as_the_original_does(tokenizer: Any, own: Any, tokens: Any) -> None:
+    assert own.decode(tokens) == tokenizer.decode(tokens)
+
+
+def test_a_negative_token_is_refused_as_the_original_does(tokenizer: Any, own: Any) -> None:
+    for one in (tokenizer, own):
+        with pytest.raises(OverflowError):
+            one.decode([-1])
 
 
 def test_what_it_gives_is_the_callers_own(own: Any) -> None:

@@ -20,7 +20,7 @@ _PROBES = (
     " a  b\n\n1234 ",
     "\u00e9\u6f22\U0001f600\u0301\u200d",
     "<|im_start|>user\n<think>",
-    "</s>[INST]",
+    "</s>[INST] do n't , you ' re .",
 )
 
 
@@ -40,12 +40,13 @@ def own_tokenizer(tokenizer: Any) -> Any:
 
 
 def _is_its_backend(tokenizer: Any) -> bool:
-    """Whether the backend alone gives the tokenizer's own tokens, with each option, as tried."""
+    """Whether the backend alone gives the tokenizer's own tokens and texts, as tried."""
     try:
         usual = bool(tokenizer.split_special_tokens)
         return all(
-            tokenizer.encode(text, add_special_tokens=added, split_special_tokens=split)
-            == _by_backend(tokenizer, text, added, split)
+            (tokens := _by_backend(tokenizer, text, added, split))
+            == tokenizer.encode(text, add_special_tokens=added, split_special_tokens=split)
+            and _decoded(tokenizer, tokens) == tokenizer.decode(tokens)
             for text in _PROBES
             for added in (True, False)
             for split in (not usual, usual)
@@ -62,16 +63,19 @@ def _by_backend(tokenizer: Any, text: str, added: bool, split: bool) -> list[int
         backend.no_truncation()
     if backend.padding is not None:
         backend.no_padding()
-    return backend.encode(text, add_special_tokens=added).ids
+    return backend.encode_batch_fast([text], add_special_tokens=added)[0].ids
+
+
+def _decoded(tokenizer: Any, tokens: list[int]) -> str:
+    return tokenizer.backend_tokenizer.decode(tokens, skip_special_tokens=False)
 
 
 class _Short:
-    """What is mixed into the tokenizer's class."""
+    """What is mixed into the tokenizer's class. Both do as `transformers` does."""
 
     _remembered: dict[tuple[str, bool, bool], tuple[int, ...]]
 
     def encode(self, text: Any, *args: Any, **options: Any) -> list[int]:
-        """As `transformers` does it."""
         own: Any = self
         if args or not isinstance(text, str) or not options.keys() <= _OPTIONS:
             plain: Any = super()
@@ -87,3 +91,9 @@ class _Short:
             known = tuple(_by_backend(own, text, added, split))
             self._remembered[text, added, split] = known
         return list(known)
+
+    def decode(self, tokens: Any, *args: Any, **options: Any) -> Any:
+        if args or options or not isinstance(tokens, list) or {*map(type, tokens)} != {int}:
+            plain: Any = super()
+            return plain.decode(tokens, *args, **options)
+        return _decoded(self, cast(list[int], tokens))
