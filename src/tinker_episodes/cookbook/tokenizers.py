@@ -8,7 +8,7 @@ their tokens are remembered. Other texts go straight to the tokenizer's backend,
 from __future__ import annotations
 
 import copy
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 _SHORT = 64
 """Characters of the longest text that is remembered."""
@@ -93,7 +93,11 @@ class _Short:
         return list(known)
 
     def decode(self, tokens: Any, *args: Any, **options: Any) -> Any:
-        if args or options or not isinstance(tokens, list) or {*map(type, tokens)} != {int}:
+        if args or options or not _are_tokens(tokens):
             plain: Any = super()
             return plain.decode(tokens, *args, **options)
-        return _decoded(self, cast(list[int], tokens))
+        return _decoded(self, tokens)
+
+
+def _are_tokens(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and {*map(type, cast(list[Any], value))} == {int}
