@@ -31,6 +31,7 @@ BENCHES = (
     "arguments",
     "steps",
     "renderers",
+    "mcp",
     "training",
 )
 """A module `<name>_bench` each, whose `rows()` gives its part of the table."""
