@@ -246,10 +246,12 @@ def _postgres_row(
     worst = max(ratios, key=lambda name: ratios[name])
     slowest = max(on_postgres.values(), key=lambda row: row["p95_ms"] / row["goal_ms"])
     figure = (
-        f"at most {ratios[worst]:.1f} x ({worst.removeprefix('page: ')}); nearest to its goal: "
-        f"{slowest['p95_ms']:.1f} ms ({slowest['work'].removeprefix('page: ')})"
+        f"nearest to its goal: {slowest['p95_ms']:.1f} ms "
+        f"({slowest['work'].removeprefix('page: ')}); beside SQLite's own time at most "
+        f"{ratios[worst]:.1f} x ({worst.removeprefix('page: ')})"
     )
-    return Row(work, "on SQLite", _sizes(made), figure, "3 x", ratios[worst] <= 3, ratios)
+    met = slowest["p95_ms"] <= 3 * slowest["goal_ms"]
+    return Row(work, "on SQLite", _sizes(made), figure, "3 x the goals above", met, ratios)
 
 
 def _sizes(made: Made) -> str:
