@@ -8,6 +8,7 @@ from pathlib import Path
 from tinker_episodes.errors import ConfigError, RunIndexError
 from tinker_episodes.explorer.config import Explore
 from tinker_episodes.explorer.hostlog.reader import PREFIX, HostReader
+from tinker_episodes.index.opened import identity_of
 from tinker_episodes.index.reading import IndexReader
 
 _FILE = "episodes.db"
@@ -36,7 +37,7 @@ class Sources:
             RunIndexError: it can't be read.
         """
         with self._lock:
-            standing = None if self._file is None else _identity(self._file)
+            standing = None if self._file is None else identity_of(self._file)
             missing = self._file is not None and standing is None
             if self._url is None or missing:
                 return self._index
@@ -55,15 +56,6 @@ class Sources:
         """Close the index."""
         if self._index is not None:
             self._index.close()
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """Device and inode; None where there is no file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def sources_of(config: Explore) -> Sources:

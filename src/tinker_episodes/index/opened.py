@@ -61,10 +61,10 @@ class OpenedIndex:
         """Which files are at its place: the database and its log, which stays while it is open."""
         if self._file is None:
             return ()
-        return tuple(map(_identity, (self._file, Path(f"{self._file}-wal"))))
+        return tuple(map(identity_of, (self._file, Path(f"{self._file}-wal"))))
 
 
-def _identity(file: Path) -> tuple[int, int] | None:
+def identity_of(file: Path) -> tuple[int, int] | None:
     """Device and inode; None where there is no file."""
     try:
         status = file.stat()
