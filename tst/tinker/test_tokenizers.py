@@ -81,6 +81,9 @@ def test_other_options_are_the_originals(tokenizer: Any, own: Any) -> None:
     assert own.encode(text) == tokenizer.encode(text)  # and leave nothing behind
     assert own.encode(text, "pair") == tokenizer.encode(text, "pair")
     assert own(text)["input_ids"] == tokenizer(text)["input_ids"]
+    tokens = tokenizer.encode(text=text)
+    assert own.encode(text=text) == tokens
+    assert own.decode(token_ids=tokens) == tokenizer.decode(token_ids=tokens)
 
 
 def test_the_original_is_left_alone(tokenizer: Any, own: Any) -> None:

@@ -2,7 +2,7 @@
 
 A renderer writes the same few texts around every message (headers, ends, the opening of a reply):
 their tokens are remembered. Other texts go straight to the tokenizer's backend, past what
-`transformers` does for batches. Both are half of a step's time.
+`transformers` does for batches.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class _Short:
             self._remembered[text, added, split] = known
         return list(known)
 
-    def decode(self, tokens: Any, *args: Any, **options: Any) -> Any:
-        if args or options or not _are_tokens(tokens):
+    def decode(self, token_ids: Any, *args: Any, **options: Any) -> Any:
+        if args or options or not _are_tokens(token_ids):
             plain: Any = super()
-            return plain.decode(tokens, *args, **options)
-        return _decoded(self, tokens)
+            return plain.decode(token_ids, *args, **options)
+        return _decoded(self, token_ids)
 
 
 def _are_tokens(value: Any) -> TypeGuard[list[int]]:
