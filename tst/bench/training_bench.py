@@ -5,8 +5,7 @@ TRAINING_ROLLOUTS=100000 python tst/bench only=training
 
 With nothing to wait for, the loop is the trainer's and the library's own Python: whatever a real
 model takes adds to both sides, and only makes the share of the index smaller. The loop without an
-index plays the library's env as it is public, under a group builder of the host's kind: the same
-tasks, replies and rewards.
+index plays the library's own groups, which make no record and file nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from scripted_service import Service
 from support.scripted import xml_call
 from table import Row
 from tinker_cookbook.rl import train
-from tinker_cookbook.rl.types import Env, EnvGroupBuilder, RLDataset, RLDatasetBuilder
+from tinker_cookbook.rl.types import EnvGroupBuilder, RLDataset, RLDatasetBuilder
 
-from tinker_episodes import EpisodeDatasetBuilder, EpisodeEnv, find_bundle, loopback
+from tinker_episodes import EpisodeDatasetBuilder, EpisodeEnv, loopback
+from tinker_episodes.cookbook.group import EpisodeGroupBuilder
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.index.reading import IndexReader
 from tinker_episodes.index.writing import index_writer
-from tinker_episodes.task import Task
 
 BUNDLE = "number_search"
 GROUPS, SIZE = 22, 24
@@ -60,40 +59,35 @@ class Cost:
     own_s: float
 
 
+class UnfiledGroup(EpisodeGroupBuilder):
+    """A group of the library's that files nothing."""
+
+    async def _file(self, envs: Sequence[EpisodeEnv], made: Sequence[EpisodeEnv]) -> None:
+        pass
+
+
 @dataclass(frozen=True, slots=True)
-class UnfiledGroup(EnvGroupBuilder):
-    """A task's rollouts that nobody files. Their rewards are all paid by steps."""
-
-    task: Task
-
-    async def make_envs(self) -> Sequence[Env]:
-        bundle = find_bundle(BUNDLE)
-        rendering = rendering_of(loopback.model_name(), RENDERER)
-        return [
-            EpisodeEnv(environment=bundle.environment, task=self.task, renderer=rendering)
-            for _ in range(SIZE)
-        ]
-
-    def logging_tags(self) -> list[str]:
-        return [BUNDLE, *self.task.tags]
-
-
 class UnfiledDataset(RLDataset):
-    """Every task once a step."""
+    """The library's dataset without the index."""
+
+    filed: RLDataset
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        return [UnfiledGroup(task) for task in find_bundle(BUNDLE).split("all")]
+        return [UnfiledGroup(*group.__reduce__()[1]) for group in self.filed.get_batch(index)]
 
     def __len__(self) -> int:
-        return STEPS
+        return len(self.filed)
 
 
 @chz.chz
 class UnfiledBuilder(RLDatasetBuilder):
-    """The library's episodes without its index."""
+    """What the library's builder gives, without the index."""
+
+    filed: EpisodeDatasetBuilder
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
-        return UnfiledDataset(), None
+        train, test = await self.filed()
+        return UnfiledDataset(train), test
 
 
 def rows() -> Iterator[Row]:
@@ -134,7 +128,7 @@ def measure(folder: Path) -> dict[str, list[Cost]]:
     """The costs of each side's runs, made in turns after a short one of each."""
     url = f"sqlite:///{folder / 'index.db'}"
     builders: dict[str, Callable[[Path, str], RLDatasetBuilder]] = {
-        "without": lambda *_: UnfiledBuilder(),
+        "without": unfiled,
         "with": filed,
     }
     for name, built in builders.items():
@@ -158,7 +152,11 @@ def measure(folder: Path) -> dict[str, list[Cost]]:
     return costs
 
 
-def filed(log_path: Path, index: str) -> RLDatasetBuilder:
+def unfiled(log_path: Path, index: str) -> RLDatasetBuilder:
+    return UnfiledBuilder(filed=filed(log_path, f"{index}.none"))
+
+
+def filed(log_path: Path, index: str) -> EpisodeDatasetBuilder:
     return EpisodeDatasetBuilder(
         bundle=BUNDLE,
         model_name=loopback.model_name(),

@@ -164,14 +164,11 @@ class EpisodeGroupBuilder(EnvGroupBuilder):
 
     async def _file(self, envs: Sequence[EpisodeEnv], made: Sequence[EpisodeEnv]) -> None:
         places = {id(env): at for at, env in enumerate(made)}
-        records = [
-            rollout_record(env, places[id(env)])
-            for env in envs
-            if env.episode.id not in self._filed
-        ]
-        if records and self._group is not None:
+        new = [env for env in envs if env.episode.id not in self._filed]
+        if new and self._group is not None:
+            records = (rollout_record(env, places[id(env)]) for env in new)
             await writer_of(self._settings.run).file(self._group, records)
-            self._filed.update(record.key for record in records)
+            self._filed.update(env.episode.id for env in new)
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.cookbook.steps import Clock
@@ -37,7 +37,7 @@ class RunWriter:
     def __init__(self, run: RunRef) -> None:
         self._run = run
 
-    async def file(self, group: Group, rollouts: Sequence[Rollout]) -> None:
+    async def file(self, group: Group, rollouts: Iterable[Rollout]) -> None:
         """File rollouts of a group, and return when they are committed.
 
         Raises:

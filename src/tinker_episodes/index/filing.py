@@ -37,7 +37,7 @@ class Filing:
     rows: tuple[Rows, ...]
 
     @classmethod
-    def of(cls, group: Group, filed: Sequence[Rollout]) -> Filing:
+    def of(cls, group: Group, filed: Iterable[Rollout]) -> Filing:
         """Make rollouts ready: outside of a transaction, which other writers wait for."""
         return cls(group, tuple(rows_of(group, rollout) for rollout in filed))
 

@@ -16,7 +16,7 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,8 +41,15 @@ SummarySource = Callable[[Mapping[str, int]], Iterable[SummaryFile]]
 @dataclass(slots=True)
 class _Job:
     group: Group
-    rollouts: tuple[Rollout, ...]
+    rollouts: Iterable[Rollout]
+    made: Filing | None = None
     done: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future[None])
+
+    def filing(self) -> Filing:
+        """Its rows, made once: rollouts may come from a generator."""
+        if self.made is None:
+            self.made = Filing.of(self.group, self.rollouts)
+        return self.made
 
 
 _Look = Literal["look"]
@@ -68,13 +75,17 @@ class IndexWriter:
         self._followed: dict[str, SummarySource] = {}
         self._known: dict[str, dict[str, int]] = {}
 
-    async def file(self, group: Group, rollouts: Sequence[Rollout]) -> None:
+    async def file(self, group: Group, rollouts: Iterable[Rollout]) -> None:
         """File rollouts of a group, and return when they are committed.
+
+        Args:
+            rollouts: They are asked for in the writer's thread. A generator makes each when it is
+                needed, so that a batch of them is never there at once.
 
         Raises:
             RunIndexError: they could not be written; nothing of them is in the index.
         """
-        job = _Job(group, tuple(rollouts))
+        job = _Job(group, rollouts)
         job.done.set_running_or_notify_cancel()  # from now on: who stops waiting cancels nothing
         self._put(job)
         await asyncio.wrap_future(job.done)
@@ -159,7 +170,7 @@ class IndexWriter:
         if not jobs:
             return
         try:
-            filings = [Filing.of(job.group, job.rollouts) for job in jobs]
+            filings = [job.filing() for job in jobs]
             with index.writing() as connection:
                 file_rollouts(connection, ids, filings)
         except Exception as error:  # noqa: BLE001 - carried to whoever awaits the job
