@@ -8,7 +8,7 @@ import multiprocessing
 import runpy
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -208,16 +208,15 @@ async def test_filings_that_wait_are_committed_together(
     assert rows_of(url, "select count(*) from rollouts") == [(10,)]
 
 
-async def test_a_bad_record_does_not_take_others_with_it(writer: IndexWriter, url: str) -> None:
+@pytest.mark.parametrize("given", [list, iter])
+async def test_a_bad_record_does_not_take_others_with_it(
+    writer: IndexWriter, url: str, given: Callable[[list[Rollout]], Iterable[Rollout]]
+) -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
-    filings = [writer.file(make_group(f"g{n}"), [make_rollout(f"r{n}")]) for n in range(5)]
-    filings.insert(
-        2,
-        writer.file(
-            make_group("bad"), [make_rollout("ok"), make_rollout("bad", transcript=circle)]
-        ),
-    )
+    filings = [writer.file(make_group(f"g{n}"), given([make_rollout(f"r{n}")])) for n in range(5)]
+    bad = given([make_rollout("ok"), make_rollout("bad", transcript=circle)])
+    filings.insert(2, writer.file(make_group("bad"), bad))
     done = await asyncio.gather(*filings, return_exceptions=True)
     assert [type(result) for result in done] == [
         *[type(None)] * 2,
@@ -227,6 +226,21 @@ async def test_a_bad_record_does_not_take_others_with_it(writer: IndexWriter, ur
     keys = [key for (key,) in rows_of(url, "select key from rollouts order by key")]
     assert keys == ["r0", "r1", "r2", "r3", "r4"]
     assert rows_of(url, "select count(*) from groups where key = 'bad'") == [(0,)]
+
+
+async def test_rollouts_are_asked_for_once_where_a_batch_is_filed_again(
+    writer: IndexWriter, url: str
+) -> None:
+    def made(key: str, *scores: ScoreRecord) -> Iterator[Rollout]:
+        yield make_rollout(f"{key}1")
+        yield make_rollout(f"{key}2", scores=scores)
+
+    filings = [writer.file(make_group(f"g{n}"), made(f"r{n}")) for n in range(3)]
+    filings.append(writer.file(make_group("bad"), made("bad", _twice(), _twice())))
+    done = await asyncio.gather(*filings, return_exceptions=True)
+    assert [type(result) for result in done] == [*[type(None)] * 3, RunIndexError]
+    keys = [key for (key,) in rows_of(url, "select key from rollouts order by key")]
+    assert keys == ["r01", "r02", "r11", "r12", "r21", "r22"]
 
 
 async def test_a_fault_is_raised_again_at_the_next_occasion(writer: IndexWriter) -> None:

@@ -42,13 +42,18 @@ SummarySource = Callable[[Mapping[str, int]], Iterable[SummaryFile]]
 class _Job:
     group: Group
     rollouts: Iterable[Rollout]
-    made: Filing | None = None
+    made: Filing | Exception | None = None
     done: concurrent.futures.Future[None] = field(default_factory=concurrent.futures.Future[None])
 
     def filing(self) -> Filing:
-        """Its rows, made once: rollouts may come from a generator."""
+        """Its rows, made once: a generator of rollouts gives nothing the second time."""
         if self.made is None:
-            self.made = Filing.of(self.group, self.rollouts)
+            try:
+                self.made = Filing.of(self.group, self.rollouts)
+            except Exception as error:  # noqa: BLE001 - kept, and raised to whoever commits
+                self.made = error
+        if isinstance(self.made, Exception):
+            raise self.made
         return self.made
 
 
