@@ -7,11 +7,11 @@ import contextlib
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from peers import Talker, episode_groups, host_groups, play
-from table import Row, medians_s
+from peers import Talker, episode_groups, filed_in, host_groups, play
+from table import Row, Work, medians_s
 from tinker_cookbook.rl.types import EnvGroupBuilder
 
 GROUPS, SIZE, TURNS, WORDS = 16, 16, 10, 90
@@ -54,25 +54,37 @@ class Pulse:
 
 
 def rows() -> Iterator[Row]:
-    """One row: wall time of a batch, beside the host's tool env, and the loop's longest block."""
-    policy = Talker(turns=TURNS, words=WORDS)
-    pulses: dict[str, list[Pulse]] = {"episodes": [], "host": []}
+    """Two rows: wall time of a batch, beside the host's tool env, and the loop's longest block.
 
-    async def ours() -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            groups = await episode_groups(Path(folder), GROUPS, SIZE)
-            return await played_s(groups, policy, pulses["episodes"])
+    The tools of one give the rollouts of a group the same results for the same calls, as a look-up
+    does; those of the other give each rollout its own.
+    """
+    policy = Talker(turns=TURNS, words=WORDS)
+    bundles = {"group": "peers:GROUP_BUNDLE", "own": "peers:BUNDLE"}
+    pulses: dict[str, list[Pulse]] = {kind: [] for kind in (*bundles, "host")}
+
+    async def ours(kind: str) -> float:
+        with tempfile.TemporaryDirectory() as folder, filed_in(Path(folder)):
+            groups = await episode_groups(Path(folder), GROUPS, SIZE, bundle=bundles[kind])
+            return await played_s(groups, policy, pulses[kind])
 
     async def host() -> float:
         return await played_s(host_groups(GROUPS, SIZE, TURNS), policy, pulses["host"])
 
-    works = {"episodes": lambda: asyncio.run(ours()), "host": lambda: asyncio.run(host())}
-    took = medians_s(works, repeats=REPEATS)
-    ratio = took["host"] / took["episodes"]
-    blocks = {name: _median_ms(p.callback_s for p in each) for name, each in pulses.items()}
-    turns = {name: _median_ms(p.turn_s for p in each) for name, each in pulses.items()}
-    yield Row(
-        "many rollouts at once",
+    works: dict[str, Work] = {kind: lambda kind=kind: asyncio.run(ours(kind)) for kind in bundles}
+    took = medians_s({**works, "host": lambda: asyncio.run(host())}, repeats=REPEATS)
+    names = {"group": "many rollouts at once", "own": "the same, no two tool results alike"}
+    for kind, name in names.items():
+        yield _row(kind, name, took, pulses)
+
+
+def _row(kind: str, name: str, took: Mapping[str, float], pulses: Mapping[str, list[Pulse]]) -> Row:
+    ratio = took["host"] / took[kind]
+    both = {"episodes": pulses[kind], "host": pulses["host"]}
+    blocks = {side: _median_ms(p.callback_s for p in each) for side, each in both.items()}
+    turns = {side: _median_ms(p.turn_s for p in each) for side, each in both.items()}
+    return Row(
+        name,
         "the host's AgentToolMessageEnv, unrecorded",
         f"{GROUPS} groups x {SIZE} rollouts x {TURNS} turns of ~{2 * WORDS} tokens",
         f"{ratio:.1f} x its throughput; longest callback {blocks['episodes']:.0f} ms (host "
@@ -81,9 +93,10 @@ def rows() -> Iterator[Row]:
         f">= 10 x; <= {GOAL_BLOCK_MS} ms",
         ratio >= 10 and blocks["episodes"] <= GOAL_BLOCK_MS,
         {
-            **{f"{name}_s": value for name, value in took.items()},
-            **{f"{name}_callback_ms": value for name, value in blocks.items()},
-            **{f"{name}_turn_ms": value for name, value in turns.items()},
+            "episodes_s": took[kind],
+            "host_s": took["host"],
+            **{f"{side}_callback_ms": value for side, value in blocks.items()},
+            **{f"{side}_turn_ms": value for side, value in turns.items()},
         },
     )
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from peers import Talker, episode_groups, host_groups, play
+from peers import Talker, episode_groups, filed_in, host_groups, play
 from table import Row, medians_s
 
 GROUPS, SIZE = 32, 16
@@ -37,7 +37,7 @@ def rows() -> Iterator[Row]:
 
 async def recorded_s(policy: Talker) -> float:
     """CPU seconds an episode of ours, its record committed."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, filed_in(Path(folder)):
         groups = await episode_groups(Path(folder), GROUPS, SIZE)
         start = time.process_time()
         count = await play(groups, policy)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,46 +31,59 @@ from tinker_episodes import (
     tool,
 )
 from tinker_episodes.cookbook.rendering import rendering_of
+from tinker_episodes.index import index_writer
+from tinker_episodes.index.schema import default_url
 
 RENDERER = "qwen3_5_preserve_thinking"
 """Its history extends, and the host renders it in several threads at once without fault."""
 
 
+_desks = itertools.count()
+
+
 class Desk(Environment):
-    """Gives back a text of some length for each call."""
+    """Gives back a text of some length for each call, which no other desk gives."""
 
     def open(self, task: Task) -> None:
+        self.name = f"desk {next(_desks)}"
         self.asked = 0
 
     @tool
     def ask(self, question: str) -> str:
         """Ask a question."""
         self.asked += 1
-        return f"{self.asked}: {question}"
+        return f"{self.name}, {self.asked}: {question}"
 
     @scorer
     def done(self) -> float:
         return 1.0
 
 
-BUNDLE = Bundle(
-    name="desk",
-    environment=Desk,
-    tasks=[Task(f"t{n}", (Prompt(f"Ask {n}."),)) for n in range(4_096)],
-)
+class GroupDesk(Desk):
+    """Gives the same texts in all rollouts of a task, as tools that look things up mostly do."""
+
+    def open(self, task: Task) -> None:
+        super().open(task)
+        self.name = f"desk of {task.id}"
+
+
+_TASKS = [Task(f"t{n}", (Prompt(f"Ask {n}."),)) for n in range(4_096)]
+BUNDLE = Bundle(name="desk", environment=Desk, tasks=_TASKS)
+GROUP_BUNDLE = Bundle(name="group_desk", environment=GroupDesk, tasks=_TASKS)
 
 
 class HostDesk:
     """The same under the host's own decorator."""
 
     def __init__(self) -> None:
+        self.name = f"desk {next(_desks)}"
         self.asked = 0
 
     @host_tool
     async def ask(self, question: Annotated[str, "A question"]) -> str:
         """Ask a question."""
         self.asked += 1
-        return f"{self.asked}: {question}"
+        return f"{self.name}, {self.asked}: {question}"
 
 
 @dataclass(frozen=True)
@@ -118,10 +133,12 @@ class Talker(TokenCompleter):
         return TokensWithLogprobs(list(tokens), [-0.5] * len(tokens), "stop")
 
 
-async def episode_groups(folder: Path, groups: int, size: int) -> list[EnvGroupBuilder]:
+async def episode_groups(
+    folder: Path, groups: int, size: int, *, bundle: str = "peers:BUNDLE"
+) -> list[EnvGroupBuilder]:
     """Groups of the library's, recorded in an index in `folder`."""
     builder = EpisodeDatasetBuilder(
-        bundle="peers:BUNDLE",
+        bundle=bundle,
         model_name=loopback.model_name(),
         renderer_name=RENDERER,
         groups_per_batch=groups,
@@ -130,6 +147,15 @@ async def episode_groups(folder: Path, groups: int, size: int) -> list[EnvGroupB
     )
     train, _ = await builder()
     return list(train.get_batch(0))
+
+
+@contextlib.contextmanager
+def filed_in(folder: Path) -> Iterator[None]:
+    """End the writer of the index in `folder` before the folder goes."""
+    try:
+        yield
+    finally:
+        index_writer(default_url(folder / "run")).close()
 
 
 def host_groups(groups: int, size: int, max_turns: int) -> list[EnvGroupBuilder]:

@@ -14,6 +14,7 @@ from support.tokenizers import renderer_for
 from tinker_cookbook.tokenizer_utils import get_tokenizer
 
 from tinker_episodes import loopback
+from tinker_episodes.cookbook import tokenizers
 from tinker_episodes.cookbook.tokenizers import own_tokenizer
 
 MARKS = ("<|im_start|>", "<|im_end|>", "<think>", "</tool_call>", "\n", " ", "a", "\u00e9", "12")
@@ -67,11 +68,26 @@ def test_what_it_gives_is_the_callers_own(own: Any) -> None:
     assert 7 not in own.encode("some")
 
 
-def test_it_remembers_a_bounded_number_of_texts(own: Any) -> None:
-    for n in range(10_000):
-        own.encode(f"text {n}")
-    assert len(vars(own)["_remembered"]) <= 4096
-    assert own.decode(own.encode("text 1")) == "text 1"
+def test_what_it_remembers_is_bounded(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers, "_KEPT", 20_000)
+    own = own_tokenizer(tokenizer)
+    memory = vars(own)["_memory"]
+    for n in range(300):
+        own.encode("always")
+        own.encode(f"text {n} " * (n % 7))
+        assert memory.size <= 20_000
+    assert own.encode("text 9 " * 2_000) == tokenizer.encode("text 9 " * 2_000)
+    assert memory.size <= 20_000
+    own.encode("always")
+    assert memory.get(("always", True, bool(own.split_special_tokens))) is not None
+    assert own.encode("text 1") == tokenizer.encode("text 1")
+
+
+def test_a_text_too_long_to_be_remembered_is_encoded(tokenizer: Any, own: Any) -> None:
+    text = "a word " * 10_000
+    before = vars(own)["_memory"].size
+    assert own.encode(text) == tokenizer.encode(text)
+    assert vars(own)["_memory"].size == before
 
 
 def test_other_options_are_the_originals(tokenizer: Any, own: Any) -> None:
@@ -89,7 +105,7 @@ def test_other_options_are_the_originals(tokenizer: Any, own: Any) -> None:
 def test_the_original_is_left_alone(tokenizer: Any, own: Any) -> None:
     assert type(own) is not type(tokenizer)
     assert isinstance(own, type(tokenizer))
-    assert "_remembered" not in vars(tokenizer)
+    assert "_memory" not in vars(tokenizer)
     assert own.backend_tokenizer is not tokenizer.backend_tokenizer
 
 

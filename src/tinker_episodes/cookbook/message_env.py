@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from tinker_cookbook.renderers import Message as HostMessage
 from tinker_cookbook.renderers import Renderer, ToolSpec
@@ -123,7 +124,7 @@ class EpisodeMessageEnv(MessageEnv):
         if reply.calls:
             return await self._run_calls(reply)
         try:
-            async with asyncio.timeout_at(self.deadline):
+            async with self._in_time():
                 prompt = await self.episode.next_prompt()
         except TimeoutError:
             return await self.cut(Cut.ROLLOUT_TIMEOUT)
@@ -159,6 +160,9 @@ class EpisodeMessageEnv(MessageEnv):
         """End the episode at a limit, with the reward of the state as it is."""
         return await self.end(cut, stop_of(cut), extra=extra)
 
+    def _in_time(self) -> AbstractAsyncContextManager[object]:
+        return nullcontext() if self.deadline is None else asyncio.timeout_at(self.deadline)
+
     def _time_left(self) -> float | None:
         if self.deadline is None:
             return None
@@ -172,7 +176,7 @@ class EpisodeMessageEnv(MessageEnv):
     async def _run_calls(self, reply: Message) -> MessageStepResult:
         left = None if self._max_tool_calls is None else self._max_tool_calls - self._calls_run
         try:
-            async with asyncio.timeout_at(self.deadline):
+            async with self._in_time():
                 results = await self.episode.run_calls(limit=left)
         except TimeoutError:
             return await self.cut(Cut.ROLLOUT_TIMEOUT)

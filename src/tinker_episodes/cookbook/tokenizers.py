@@ -1,19 +1,22 @@
 """A tokenizer of our own: a private copy with a short way to the tokens of a text.
 
-A renderer writes the same few texts around every message (headers, ends, the opening of a reply):
-their tokens are remembered. Other texts go straight to the tokenizer's backend, past what
-`transformers` does for batches.
+A renderer writes the same few texts around every message (headers, ends, the opening of a reply),
+and the rollouts of a group see the same results: tokens of texts are remembered. What is new goes
+straight to the tokenizer's backend, past what `transformers` does for batches.
 """
 
 from __future__ import annotations
 
 import copy
+from array import array
+from collections import OrderedDict
 from typing import Any, TypeGuard, cast
 
-_SHORT = 64
+_LONGEST = 16_000
 """Characters of the longest text that is remembered."""
-_KEPT = 4096
-"""Texts that are remembered; then all are forgotten."""
+_KEPT = 4_000_000
+"""Characters of all texts that are remembered, with `_ENTRY` more for each."""
+_ENTRY = 100
 _OPTIONS = frozenset({"add_special_tokens", "split_special_tokens"})
 _PROBES = (
     "",
@@ -34,8 +37,8 @@ def own_tokenizer(tokenizer: Any) -> Any:
         return tokenizer
     if _is_its_backend(own):
         made = cast(Any, type(own))
-        own.__class__ = type(made.__name__, (_Short, made), {})
-        vars(own)["_remembered"] = {}
+        own.__class__ = type(made.__name__, (_Own, made), {})
+        vars(own)["_memory"] = _Memory()
     return own
 
 
@@ -70,10 +73,32 @@ def _decoded(tokenizer: Any, tokens: list[int]) -> str:
     return tokenizer.backend_tokenizer.decode(tokens, skip_special_tokens=False)
 
 
-class _Short:
+class _Memory:
+    """The tokens of the texts that were asked for last. Its user holds a lock."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[tuple[str, bool, bool], array[int]] = OrderedDict()
+        self.size = 0
+
+    def get(self, key: tuple[str, bool, bool]) -> list[int] | None:
+        known = self._tokens.get(key)
+        if known is None:
+            return None
+        self._tokens.move_to_end(key)
+        return known.tolist()
+
+    def put(self, key: tuple[str, bool, bool], tokens: list[int]) -> None:
+        self._tokens[key] = array("I", tokens)
+        self.size += len(key[0]) + _ENTRY
+        while self.size > _KEPT:
+            (text, *_), _ = self._tokens.popitem(last=False)
+            self.size -= len(text) + _ENTRY
+
+
+class _Own:
     """What is mixed into the tokenizer's class. Both do as `transformers` does."""
 
-    _remembered: dict[tuple[str, bool, bool], tuple[int, ...]]
+    _memory: _Memory
 
     def encode(self, text: Any, *args: Any, **options: Any) -> list[int]:
         own: Any = self
@@ -82,15 +107,13 @@ class _Short:
             return plain.encode(text, *args, **options)
         split = bool(options.get("split_special_tokens", own.split_special_tokens))
         added = bool(options.get("add_special_tokens", True))
-        if len(text) > _SHORT:
+        if len(text) > _LONGEST:
             return _by_backend(own, text, added, split)
-        known = self._remembered.get((text, added, split))
+        known = self._memory.get((text, added, split))
         if known is None:
-            if len(self._remembered) >= _KEPT:
-                self._remembered.clear()
-            known = tuple(_by_backend(own, text, added, split))
-            self._remembered[text, added, split] = known
-        return list(known)
+            known = _by_backend(own, text, added, split)
+            self._memory.put((text, added, split), known)
+        return known
 
     def decode(self, token_ids: Any, *args: Any, **options: Any) -> Any:
         if args or options or not _are_tokens(token_ids):

@@ -72,8 +72,11 @@ def _read(renderer: Renderer, format: Format, tokens: list[int], *, clean: bool)
 def _before_stop(renderer: Renderer, tokens: list[int]) -> tuple[list[int], bool]:
     """The tokens before the stop token, and whether there is just one such token."""
     stops = {stop for stop in renderer.get_stop_sequences() if isinstance(stop, int)}
-    places = [at for at, token in enumerate(tokens) if token in stops]
-    return tokens[: places[0]] if places else tokens, len(places) == 1
+    found = [stop for stop in stops if stop in tokens]
+    if not found:
+        return tokens, False
+    clean = len(found) == 1 and tokens.count(found[0]) == 1
+    return tokens[: min(map(tokens.index, found))], clean
 
 
 def _host_call(item: Written) -> HostCall:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tinker_cookbook.renderers import Message, Renderer
 
@@ -34,6 +34,12 @@ class TextFormat:
     read_at: Callable[[str, int], Block]
     name_rule: re.Pattern[str]
     argument_rule: re.Pattern[str]
+    stops: re.Pattern[str] = field(init=False)
+    """What ends a piece of plain text: a mark, or the beginning or end of reasoning."""
+
+    def __post_init__(self) -> None:
+        stops = re.compile(f"{_OPEN}|{_CLOSE}|{self.marks.pattern}")
+        object.__setattr__(self, "stops", stops)  # the class is frozen
 
     def read(self, renderer: Renderer, tokens: list[int]) -> Read:
         text = text_of(renderer, tokens)
@@ -51,14 +57,13 @@ class _Scan:
     def __init__(self, format: TextFormat, text: str) -> None:
         self._format = format
         self._text = text
-        self._stops = re.compile(f"{_OPEN}|{_CLOSE}|{format.marks.pattern}")
         self._parts: list[Thinking | Text] = []
         self._items: list[Item] = []
         self._closed = False
         self.at = 0
 
     def run(self) -> Read:
-        while (stop := self._stops.search(self._text, self.at)) is not None:
+        while (stop := self._format.stops.search(self._text, self.at)) is not None:
             self._say(self._text[self.at : stop.start()])
             self.at = stop.start()
             self._take(stop.group())
