@@ -8,6 +8,7 @@ ratios are of runs that take turns.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import operator
 import tempfile
 import time
@@ -22,13 +23,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what third parties warn of when they are imported
     from support.calls import CallWriter
     from support.qwen import qwen3_5_folder
-    from support.scripted import Counter
+    from tinker_cookbook import renderers
     from tinker_cookbook.completers import TokenCompleter, TokensWithLogprobs
     from tinker_cookbook.rl.data_processing import trajectory_to_data
     from tinker_cookbook.rl.message_env import EnvFromMessageEnv
     from tinker_cookbook.rl.rollout_runner import run_rollout
+    from tinker_cookbook.tokenizer_utils import get_tokenizer
 
-from tinker_episodes import EpisodeEnv, Task
+from tinker_episodes import Environment, EpisodeEnv, Task, scorer, tool
 from tinker_episodes.cookbook.message_env import EpisodeMessageEnv
 from tinker_episodes.cookbook.rendering import Rendering, rendering_of
 from tinker_episodes.episode import Episode
@@ -36,6 +38,22 @@ from tinker_episodes.episode import Episode
 EXTENDS, REWRITES = "qwen3_5_preserve_thinking", "qwen3_5"
 WORDS = "the quick brown fox jumps over the lazy dog and runs far away from there "
 TASK = Task.of("bench", "Say a lot.")
+
+
+_said = itertools.count()
+
+
+class Sayer(Environment):
+    """Says what it is told, each time a little different: no result is known already."""
+
+    @tool
+    def say(self, text: str) -> str:
+        """Say a text back."""
+        return f"{next(_said)}: {text}"
+
+    @scorer
+    def over(self) -> float:
+        return 1.0
 
 
 class Policy(TokenCompleter):
@@ -66,10 +84,10 @@ def policy_for(rendering: Rendering, turns: int) -> Policy:
 def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float], int]:
     """The seconds of each step, and the tokens of the last observation."""
     if host:
-        conversation = EpisodeMessageEnv(Episode(Counter, TASK), rendering.renderer)
+        conversation = EpisodeMessageEnv(Episode(Sayer, TASK), rendering.renderer)
         env: Any = EnvFromMessageEnv(rendering.renderer, conversation)
     else:
-        env = EpisodeEnv(environment=Counter, task=TASK, renderer=rendering)
+        env = EpisodeEnv(environment=Sayer, task=TASK, renderer=rendering)
     policy = policy_for(rendering, turns)
 
     async def timed() -> list[float]:
@@ -83,7 +101,7 @@ def rollout(rendering: Rendering, turns: int, *, host: bool) -> tuple[list[float
 
 def training_tokens(rendering: Rendering, turns: int) -> tuple[int, int]:
     """How many training data a rollout makes in the host's hands, and the tokens in them."""
-    env = EpisodeEnv(environment=Counter, task=TASK, renderer=rendering)
+    env = EpisodeEnv(environment=Sayer, task=TASK, renderer=rendering)
     trajectory = asyncio.run(run_rollout(policy_for(rendering, turns), env))
     data = trajectory_to_data(trajectory, 1.0)
     return len(data), sum(datum.model_input.length for datum in data)
@@ -122,13 +140,14 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         model = qwen3_5_folder(Path(folder))
         extends, rewrites = rendering_of(model, EXTENDS), rendering_of(model, REWRITES)
+        plain = Rendering(renderers.get_renderer(EXTENDS, get_tokenizer(model), model_name=model))
         rollout(extends, 3, host=False)
-        rollout(extends, 3, host=True)
+        rollout(plain, 3, host=True)
         ours, tokens = best(extends, 200, 9, host=False)
-        hosts, _ = best(extends, 200, 2, host=True)
+        hosts, _ = best(plain, 200, 2, host=True)
         pieces, _ = best(rewrites, 200, 2, host=False)
         short, short_tokens = best(extends, 10, 30, host=False)
-        hosts_short, _ = best(extends, 10, 30, host=True)
+        hosts_short, _ = best(plain, 10, 30, host=True)
         trained = training_row(extends, rewrites)
     grown, long = growth(ours), f"200 turns, {tokens:,} tokens"
     figure, values = f"{grown:.2f}", {"last_over_first": grown}
