@@ -125,6 +125,17 @@ async def test_a_summary_of_an_unknown_rollout_is_passed_over(
     assert [step.step for step in reader().steps("first")] == [5]
 
 
+async def test_summaries_of_a_run_that_filed_nothing_make_no_run(
+    writer: IndexWriter, reader: Callable[[], IndexReader]
+) -> None:
+    source = Source(SummaryFile(TRAIN, 1, (_summary("other"),)))
+    writer.follow("/runs/of another kind", source)
+    await writer.file(make_group(), [make_rollout()])
+    writer.close()
+    assert [run.name for run in reader().runs()] == ["first"]
+    assert source.known == []
+
+
 async def test_a_source_that_raises_keeps_the_rollouts_and_is_asked_again(
     writer: IndexWriter, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,13 +21,14 @@ _AT_ONCE = 1000
 """Summaries that are taken over at once."""
 
 
-def taken_over(connection: Connection, log_path: str) -> dict[str, int]:
-    """The summary files of a run that were taken over: name → stamp."""
-    query = (
-        select(summaries.c.file, summaries.c.stamp)
-        .join(runs, summaries.c.run_id == runs.c.id)
-        .where(runs.c.path == log_path)
-    )
+def taken_over(connection: Connection, log_path: str) -> dict[str, int] | None:
+    """The summary files of a run that were taken over: name → stamp; None where no rollout of it
+    was filed.
+    """
+    run = connection.execute(select(runs.c.id).where(runs.c.path == log_path)).scalar()
+    if run is None:
+        return None
+    query = select(summaries.c.file, summaries.c.stamp).where(summaries.c.run_id == run)
     return {file: stamp for file, stamp in connection.execute(query)}
 
 

@@ -210,7 +210,10 @@ class IndexWriter:
         known = self._known.get(log_path)
         if known is None:
             with index.writing() as connection:
-                known = self._known[log_path] = taken_over(connection, log_path)
+                known = taken_over(connection, log_path)
+            if known is None:
+                return
+            self._known[log_path] = known
         for file in source(known):
             with index.writing() as connection:
                 take_over(connection, ids, log_path, file)
