@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -22,10 +23,10 @@ def print_runs(path: str) -> int:
     Raises:
         RunIndexError: there is no index.
     """
-    reader = IndexReader(find_index(path))
     table = _table("run", "bundle", "attempts", "last step", "rollouts", "train", "eval", "where")
-    for run in reader.runs():
-        table.add_row(*_run_cells(run, reader.steps(run.name)))
+    with closing(IndexReader(find_index(path))) as reader:
+        for run in reader.runs():
+            table.add_row(*_run_cells(run, reader.steps(run.name)))
     _print(table)
     return 0
 
@@ -37,12 +38,13 @@ def print_steps(path: str, index: str | None) -> int:
         RunIndexError: there is no index.
         ConfigError: the index holds no such run; the message names those that it holds.
     """
-    reader, run = _find_run(path, index)
     table = _table(
         "run group", "groups", "rollouts", "reward", "success", "cut", "failed", "dropped"
     )
-    for step in reader.steps(run.name):
-        table.add_row(*_step_cells(run.name, step))
+    with closing(_index_of(path, index)) as reader:
+        run = _find_run(reader, path)
+        for step in reader.steps(run.name):
+            table.add_row(*_step_cells(run.name, step))
     _print(table)
     return 0
 
@@ -54,9 +56,9 @@ def print_rollout(key: str, index: str) -> int:
         RunIndexError: there is no index.
         ConfigError: no rollout, or more than one, has a key that begins so.
     """
-    reader = IndexReader(find_index(index))
-    keys = reader.keys(key)
-    page = reader.rollout(keys[0]) if len(keys) == 1 else None
+    with closing(IndexReader(find_index(index))) as reader:
+        keys = reader.keys(key)
+        page = reader.rollout(keys[0]) if len(keys) == 1 else None
     if page is None:
         raise ConfigError(f"{len(keys)} rollouts have a key that begins with {key!r}; give one")
     where, rollout = page.where, page.rollout
@@ -83,21 +85,25 @@ def export(path: str, to: str, index: str | None, *, superseded: bool) -> int:
         RunIndexError: there is no index.
         ConfigError: the index holds no such run, or the file can't be written.
     """
-    reader, run = _find_run(path, index)
-    count = export_run(reader, run.name, to, superseded=superseded)
+    with closing(_index_of(path, index)) as reader:
+        run = _find_run(reader, path)
+        count = export_run(reader, run.name, to, superseded=superseded)
     print(f"{count} rollouts of the run {run.name} are in {visible(to)}")
     return 0
 
 
-def _find_run(path: str, index: str | None) -> tuple[IndexReader, RunRow]:
-    reader = IndexReader(default_url(path) if index is None else find_index(index))
+def _index_of(path: str, index: str | None) -> IndexReader:
+    return IndexReader(default_url(path) if index is None else find_index(index))
+
+
+def _find_run(reader: IndexReader, path: str) -> RunRow:
     runs = reader.runs()
     wanted = str(Path(path).expanduser().absolute())
     run = next((run for run in runs if wanted == run.path or path == run.name), None)
     if run is None:
         known = ", ".join(run.name for run in runs) or "none"
         raise ConfigError(f"there is no run {path!r}; the index holds: {known}")
-    return reader, run
+    return run
 
 
 def find_index(path: str) -> str:
