@@ -15,8 +15,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -150,10 +149,7 @@ class Episode:
         self.opened_at = time.time()
         limit = self._class.environment.hook_timeout_s
         limit = limit if limit_s is None else min(limit, limit_s)
-        async with self._failing():
-            made = self._environment = await self._hook("the environment", self._make)
-            await self._hooks.run("open", lambda: made.open(self.task), limit_s=limit)
-            return await self._give(self.task.prompts[0])
+        return await self._failing(self._open(limit))
 
     def record(self, message: Message) -> None:
         """Record the model's reply, before anything of it runs."""
@@ -183,11 +179,11 @@ class Episode:
         allowed = len(calls) if limit is None else max(limit, 0)
         ids = [self._next_id() for _ in calls]
         pairs = list(zip(ids, calls, strict=True))
-        async with self._failing():
-            if self.environment.parallel_calls:
-                results = await all_of([self._run(id, call) for id, call in pairs[:allowed]])
-            else:
-                results = await self._one_by_one(pairs[:allowed])
+        if self.environment.parallel_calls:
+            running = all_of([self._run(id, call) for id, call in pairs[:allowed]])
+        else:
+            running = self._one_by_one(pairs[:allowed])
+        results = await self._failing(running)
         for id, call in pairs[allowed:]:
             results.append(self._answer(id, call, _NOT_RUN_LIMIT, ran=False))
         return tuple(results)
@@ -198,11 +194,7 @@ class Episode:
         reply = self._reply
         if reply is None:
             raise EpisodeClosed(f"episode {self.id} has no reply yet")
-        async with self._failing():
-            prompt = await self._hook("next_prompt", lambda: self.environment.next_prompt(reply))
-            if not isinstance(prompt, Prompt | None):  # pyright: ignore[reportUnnecessaryIsInstance] - an author may give text
-                raise EpisodeFailed(f"next_prompt gave {prompt!r}: a Prompt or None would be right")
-            return None if prompt is None else await self._give(prompt)
+        return await self._failing(self._next_prompt(reply))
 
     async def close(self, cut: Cut | None = None) -> Outcome:
         """Score the state as it is, then release the environment.
@@ -244,6 +236,17 @@ class Episode:
         self._when_over.append(callback)
 
     # ------------------------------------------------------------ prompts
+
+    async def _open(self, limit_s: float) -> OpenPrompt:
+        made = self._environment = await self._hook("the environment", self._make)
+        await self._hooks.run("open", lambda: made.open(self.task), limit_s=limit_s)
+        return await self._give(self.task.prompts[0])
+
+    async def _next_prompt(self, reply: Message) -> OpenPrompt | None:
+        prompt = await self._hook("next_prompt", lambda: self.environment.next_prompt(reply))
+        if not isinstance(prompt, Prompt | None):  # pyright: ignore[reportUnnecessaryIsInstance] - an author may give text
+            raise EpisodeFailed(f"next_prompt gave {prompt!r}: a Prompt or None would be right")
+        return None if prompt is None else await self._give(prompt)
 
     def _make(self) -> Environment:
         return self._class.make(self.task, self._data)
@@ -338,11 +341,10 @@ class Episode:
     async def _hook(self, where: str, hook: Callable[[], T | Awaitable[T]]) -> T:
         return await self._hooks.run(where, hook, limit_s=self._class.environment.hook_timeout_s)
 
-    @asynccontextmanager
-    async def _failing(self) -> AsyncGenerator[None]:
-        """Whatever fails inside ends the episode. The first end stands."""
+    async def _failing(self, work: Awaitable[T]) -> T:
+        """Do some of the episode's work. Where it fails, the episode ends; the first end stands."""
         try:
-            yield
+            return await work
         except EpisodeFailed as error:
             if self.state is State.OPEN:
                 self.reason, self.state = str(error), State.FAILED

@@ -12,10 +12,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinker_cookbook.rl.types import Trajectory
 
@@ -27,6 +26,8 @@ from tinker_episodes.outcome import Cut, Outcome
 
 if TYPE_CHECKING:
     from tinker_episodes.cookbook.env import EpisodeEnv
+
+T = TypeVar("T")
 
 _live: weakref.WeakKeyDictionary[asyncio.Task[object], Ending]
 _live = weakref.WeakKeyDictionary()
@@ -76,12 +77,11 @@ class Ending:
             raise EpisodeClosed(f"episode {episode.id} was dropped before it opened")
         episode.when_over(slot.release)
 
-    @asynccontextmanager
-    async def stepping(self) -> AsyncGenerator[None]:
-        """The env's own work. A cancelled step decides nothing."""
+    async def stepping(self, work: Awaitable[T]) -> T:
+        """Do the env's own work. A cancelled step decides nothing."""
         self._stepping = True
         try:
-            yield
+            return await work
         except Exception as error:
             await self._env.episode.abandon(f"a step raised {type(error).__name__}")
             raise

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, field
 
 import tinker
 from tinker_cookbook.completers import StopCondition
@@ -19,7 +18,7 @@ from tinker_cookbook.rl.rollout_limits import ParseErrorPolicy, RolloutLimits
 
 from tinker_episodes.cookbook.ending import Ending
 from tinker_episodes.cookbook.limits import (
-    Progress,
+    Turns,
     advertised,
     ends_on_length,
     reached,
@@ -35,15 +34,6 @@ from tinker_episodes.errors import EpisodeClosed
 from tinker_episodes.outcome import Cut, Outcome
 from tinker_episodes.task import Task
 from tinker_episodes.universe import UniverseData
-
-
-@dataclass(slots=True)
-class Turns:
-    """What was sampled so far."""
-
-    count: int = 0
-    sampled_tokens: int = 0
-    observation: tinker.ModelInput = field(default_factory=tinker.ModelInput.empty)
 
 
 class EpisodeEnv(types.Env):
@@ -126,31 +116,15 @@ class EpisodeEnv(types.Env):
         self,
     ) -> tuple[tinker.ModelInput, StopCondition] | types.InitialObservationOverflow:
         await self.ending.begin(self._slots, hold_s=self._longest_hold_s())
-        async with self.ending.stepping():
-            self._start_clock()
-            await self.conversation.initial_observation()
-            observation = await self._observations.start(self.conversation.history)
-            self.turns.observation = observation
-            cut = self._reached(observation)
-            if cut is not None:
-                return self._overflow(await self.conversation.cut(cut))
-            return observation, self._rendering.stop
+        return await self.ending.stepping(self._open())
 
     async def step(
         self, action: types.Action, *, extra: types.ActionExtra | None = None
     ) -> types.StepResult:
         if self.episode.state is not State.OPEN and not self.ending.expired:
             raise EpisodeClosed(f"episode {self.episode.id} is {self.episode.state}: no more steps")
-        async with self.ending.stepping():
-            self.turns.count += 1
-            self.turns.sampled_tokens += len(action)
-            if self.ending.expired:
-                return self._logged(await self._late())
-            reply = await self._rendering.run(
-                lambda renderer: read_reply(renderer, list(action)), size=len(action)
-            )
-            length = (extra or {}).get("stop_reason", "stop") == "length"
-            return self._logged(await self._step(reply, list(action), length=length))
+        length = (extra or {}).get("stop_reason", "stop") == "length"
+        return await self.ending.stepping(self._take(list(action), length=length))
 
     async def inject_messages(
         self, messages: list[Message]
@@ -172,6 +146,28 @@ class EpisodeEnv(types.Env):
         self.conversation.set_parse_error_policy(policy)
 
     # ------------------------------------------------------------ a step
+
+    async def _open(
+        self,
+    ) -> tuple[tinker.ModelInput, StopCondition] | types.InitialObservationOverflow:
+        self._start_clock()
+        await self.conversation.initial_observation()
+        observation = await self._observations.start(self.conversation.history)
+        self.turns.observation = observation
+        cut = self._reached()
+        if cut is not None:
+            return self._overflow(await self.conversation.cut(cut))
+        return observation, self._rendering.stop
+
+    async def _take(self, action: list[int], *, length: bool) -> types.StepResult:
+        self.turns.count += 1
+        self.turns.sampled_tokens += len(action)
+        if self.ending.expired:
+            return self._logged(await self._late())
+        reply = await self._rendering.run(
+            lambda renderer: read_reply(renderer, action), size=len(action)
+        )
+        return self._logged(await self._step(reply, action, length=length))
 
     async def _step(self, reply: Reply, action: list[int], *, length: bool) -> types.StepResult:
         if length:
@@ -227,7 +223,7 @@ class EpisodeEnv(types.Env):
     ) -> types.StepResult:
         """The next observation, unless a limit ends the rollout before it is used."""
         self.turns.observation = observation
-        cut = self._reached(observation)
+        cut = self._reached()
         if cut is not None:
             return self._ended(await self.conversation.cut(cut, extra=step.reward), step.metrics)
         return types.StepResult(
@@ -276,11 +272,8 @@ class EpisodeEnv(types.Env):
         deadline = self.conversation.deadline
         return deadline is not None and asyncio.get_running_loop().time() >= deadline
 
-    def _reached(self, observation: tinker.ModelInput) -> Cut | None:
-        if self._out_of_time():
-            return Cut.ROLLOUT_TIMEOUT
-        progress = Progress(self.turns.count, self.turns.sampled_tokens, observation.length)
-        return reached(self._limits, progress)
+    def _reached(self) -> Cut | None:
+        return Cut.ROLLOUT_TIMEOUT if self._out_of_time() else reached(self._limits, self.turns)
 
     async def settle(self, trajectory: types.Trajectory) -> Outcome:
         """How the rollout ended, for a caller that runs envs without a group builder.

@@ -7,9 +7,10 @@ at the cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import chz
+import tinker
 from tinker_cookbook.rl.rollout_limits import RolloutLimits
 from tinker_cookbook.rl.types import StopReason
 
@@ -30,31 +31,31 @@ _STOPS: dict[Cut, StopReason] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+@dataclass(slots=True)
+class Turns:
     """How far a rollout has come."""
 
-    turns: int
-    sampled_tokens: int
-    observation_tokens: int
-    """Of the next observation."""
+    count: int = 0
+    sampled_tokens: int = 0
+    observation: tinker.ModelInput = field(default_factory=tinker.ModelInput.empty)
+    """What the model is shown next."""
 
 
-def reached(limits: RolloutLimits, progress: Progress) -> Cut | None:
+def reached(limits: RolloutLimits, turns: Turns) -> Cut | None:
     """The limit that ends the rollout before its next turn, in the runner's order.
 
     A token budget of 1 is used up.
     """
-    if limits.max_turns is not None and progress.turns >= limits.max_turns:
+    if limits.max_turns is not None and turns.count >= limits.max_turns:
         return Cut.MAX_TURNS
     if (
         limits.max_trajectory_tokens is not None
-        and limits.max_trajectory_tokens - progress.observation_tokens <= 1
+        and limits.max_trajectory_tokens - turns.observation.length <= 1
     ):
         return Cut.MAX_TOKENS
     if (
         limits.max_sampled_tokens is not None
-        and limits.max_sampled_tokens - progress.sampled_tokens <= 1
+        and limits.max_sampled_tokens - turns.sampled_tokens <= 1
     ):
         return Cut.MAX_SAMPLED_TOKENS
     return None
