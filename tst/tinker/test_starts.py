@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.index_records import make_rollout
 from tinker_episodes import ConfigError, EpisodeDatasetBuilder, loopback
 from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.index import Attempt, BundleRecord, Group, IndexWriter, Split
+from tinker_episodes.index.reading import IndexReader
 
 
 def builder(log_path: Path, **settings: Any) -> EpisodeDatasetBuilder:
@@ -69,6 +71,20 @@ async def test_run_goes_on_from_its_checkpoint(played: Path) -> None:
     checkpoint(played, 1)
     train, _ = await builder(played)()
     assert len(train.get_batch(1)) == 3
+
+
+async def test_run_that_was_killed_after_its_last_step_takes_over_what_the_trainer_wrote(
+    played: Path, read: Callable[[], IndexReader]
+) -> None:
+    checkpoint(played, 2)
+    (played / "metrics.jsonl").write_text('{"step": 1, "progress/done_frac": 1.0}\n')
+    folder = played / "iteration_000001"
+    folder.mkdir()
+    summary = {"iteration": 1, "total_reward": 0.25, "steps": [{"logs": {"episode": "r1"}}]}
+    (folder / "train_rollout_summaries.jsonl").write_text(json.dumps(summary) + "\n")
+    await builder(played)()  # the trainer has nothing left to ask for
+    rows = {row["key"]: row for row in read().rollouts("run", Split.TRAIN, 1)}
+    assert (rows["r1"]["trained"], rows["r1"]["trained_reward"]) == (True, 0.25)
 
 
 async def test_interleaved_run_goes_on_where_one_of_its_bundles_was_not_played_yet(

@@ -13,6 +13,7 @@ from tinker_episodes.bundle import Bundle, find_bundle
 from tinker_episodes.cookbook.advice import advise
 from tinker_episodes.cookbook.dataset import EpisodeDataset
 from tinker_episodes.cookbook.group import GroupSettings
+from tinker_episodes.cookbook.process import goes_on
 from tinker_episodes.cookbook.rendering import rendering_of
 from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.cookbook.wire import check_names
@@ -108,6 +109,7 @@ class EpisodeDatasetBuilder(RLDatasetBuilder):
             bundle=bundle.name,
             reuse_log_path=self.reuse_log_path,
         )
+        goes_on(run)
         return self._train(bundle, run, train), self._test(bundle, run, test)
 
     def _train(self, bundle: Bundle, run: RunRef, tasks: tuple[Task, ...]) -> RLDataset:

@@ -9,7 +9,7 @@ from tinker_episodes.cookbook.starts import RunRef
 from tinker_episodes.cookbook.steps import Clock
 from tinker_episodes.cookbook.summaries import Follower
 from tinker_episodes.errors import RunIndexError
-from tinker_episodes.index import Group, Rollout, index_writer
+from tinker_episodes.index import Group, IndexWriter, Rollout, index_writer
 
 
 @functools.lru_cache(maxsize=64)
@@ -18,17 +18,30 @@ def clock_of(run: RunRef) -> Clock:
     return Clock(run.attempt, run.metrics_offset)
 
 
+def goes_on(run: RunRef) -> None:
+    """A run that was stopped starts again, in this process: take over what the trainer wrote last.
+    One that had come to its end asks for no batch any more.
+    """
+    if run.attempt.start_step:
+        _follow(run).look()
+
+
 def trains(run: RunRef) -> None:
     """The trainer of a run, in this process, asks for a batch: take over what it wrote since.
 
     Raises:
         RunIndexError: the index has a fault.
     """
-    writer = index_writer(run.index)
-    writer.raise_fault()
-    writer.follow(run.attempt.log_path, Follower(run.attempt.log_path))
+    index_writer(run.index).raise_fault()
+    writer = _follow(run)
     if clock_of(run).step() > run.attempt.start_step:
         writer.look()
+
+
+def _follow(run: RunRef) -> IndexWriter:
+    writer = index_writer(run.index)
+    writer.follow(run.attempt.log_path, Follower(run.attempt.log_path))
+    return writer
 
 
 class RunWriter:
