@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 from support.index_records import make_group, make_rollout, rows_of
 
@@ -46,6 +49,24 @@ async def test_another_file_at_its_place_is_read(
     assert reader.keys("") == ["old"]
     other.replace(file)
     assert reader.keys("") == ["new"]
+
+
+async def test_a_reader_that_is_closed_in_the_midst_of_a_page_leaves_no_connection(
+    tmp_path: Path, opened: Callable[[Path], IndexReader]
+) -> None:
+    file = tmp_path / "a.db"
+    (await filed(file, "one", "two")).close()
+    reader = opened(file)
+    used: list[Any] = []
+    event.listen(reader._engine, "checkout", lambda raw, *_: used.append(raw))
+    page = reader.exported("first")
+    assert next(page).rollout.key == "one"
+    reader.close()
+    assert [each.rollout.key for each in page] == ["two"]
+    assert used
+    for raw in used:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+            raw.execute(COUNT)
 
 
 async def test_a_removed_file_is_an_error_until_it_is_back(

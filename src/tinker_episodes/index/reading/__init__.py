@@ -86,9 +86,11 @@ class IndexReader:
             RunIndexError: there is no index, or one of another version.
         """
         self._engine: Engine = open_index(url, create=False)
+        self._closed = False
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database; a page that is being read is read to its end."""
+        self._closed = True
         self._engine.dispose()
 
     def runs(self) -> list[RunRow]:
@@ -279,7 +281,11 @@ class IndexReader:
     @contextmanager
     def _reading(self) -> Generator[Connection]:
         with self._engine.connect() as connection:
-            yield connection
+            try:
+                yield connection
+            finally:
+                if self._closed:  # nobody would close it in the pool that it goes back to
+                    connection.invalidate()
 
 
 _JOINED = (
