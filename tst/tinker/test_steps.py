@@ -186,3 +186,16 @@ def test_batches_of_a_mixed_dataset_are_of_the_trainers_step() -> None:
 
 def test_trainer_that_logs_nothing_has_its_batches_filed_at_their_index() -> None:
     assert steps_of(0, (0, 0), (1, 0), (2, 0)) == [0, 1, 2]
+
+
+def test_earlier_iterations_that_a_resumed_run_writes_anew_are_new(log_path: Path) -> None:
+    for iteration in range(9):
+        summary(log_path, iteration, "train", f"old{iteration}")
+    trained(log_path, 8)
+    follower = Follower(str(log_path))
+    known = {file.name: file.stamp for file in follower({})}
+    assert len(known) == 9
+    summary(log_path, 1, "train", "anew, and longer")
+    trained(log_path, 1)
+    (file,) = follower(known)
+    assert [one.rollout for one in file.summaries] == ["anew, and longer"]

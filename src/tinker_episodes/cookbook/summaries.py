@@ -17,39 +17,35 @@ from tinker_episodes.cookbook.steps import row_of, size_of
 from tinker_episodes.index import Summary, SummaryFile
 
 _ITERATION = re.compile(r"iteration_(\d+)")
-_OPEN = 3
-"""The newest iterations whose files may still change."""
 
 
 class Follower:
     """The new summaries of one run, looked for whenever `metrics.jsonl` has grown: once an
     iteration.
+
+    All iterations are looked at: a run that was resumed writes earlier ones anew.
     """
 
     def __init__(self, log_path: str) -> None:
         self._folder = Path(log_path)
         self._seen = 0
-        self._settled = 0
 
     def __call__(self, known: Mapping[str, int]) -> Iterator[SummaryFile]:
         """The summary files whose stamp is not the known one, oldest first."""
         size = size_of(self._folder / "metrics.jsonl")
         if size == self._seen:
             return
-        self._seen = size
-        newest = self._settled
-        for at, folder in self._iterations():
-            newest = max(newest, at)
+        for folder in self._iterations():
             yield from _new_files(folder, known)
-        self._settled = max(0, newest - _OPEN)
+        self._seen = size  # not before: what could not be taken over is looked for again
 
-    def _iterations(self) -> list[tuple[int, Path]]:
+    def _iterations(self) -> list[Path]:
         found: list[tuple[int, Path]] = []
         for folder in self._folder.glob("iteration_*"):
             match = _ITERATION.fullmatch(folder.name)
-            if match is not None and int(match.group(1)) >= self._settled:
+            if match is not None:
                 found.append((int(match.group(1)), folder))
-        return sorted(found)
+        return [folder for _, folder in sorted(found)]
 
 
 def _new_files(folder: Path, known: Mapping[str, int]) -> Iterator[SummaryFile]:
