@@ -265,6 +265,8 @@ _writers_lock = threading.Lock()
 def index_writer(url: str) -> IndexWriter:
     """This process's writer to the index at `url`."""
     with _writers_lock:
+        if not _writers:  # not at import: a process that is forked from this one forgets it
+            atexit.register(_close_all)
         if url not in _writers:
             _writers[url] = IndexWriter(url)
         return _writers[url]
@@ -280,7 +282,6 @@ def forget_fault(url: str) -> None:
     writer.close()
 
 
-@atexit.register
 def _close_all() -> None:
     for writer in list(_writers.values()):
         writer.close()
