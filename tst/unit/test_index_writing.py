@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import multiprocessing
+import os
 import runpy
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -361,6 +364,39 @@ def test_closing_a_writer_that_never_wrote_does_nothing(writer: IndexWriter, url
 def test_a_process_has_one_writer_for_an_index(url: str) -> None:
     assert index_writer(url) is index_writer(url)
     assert index_writer(url) is not index_writer(f"{url}2")
+
+
+_FORKED = """
+import asyncio, atexit, sys
+from support.index_records import ATTEMPT, make_group, make_rollout
+from tinker_episodes.index import index_writer
+
+atexit._clear()  # as Python 3.13 does in a process that is forked from one that imported all this
+filed = False
+writer = index_writer(sys.argv[1])
+
+def source(known):
+    if filed:
+        print("looked for what came last", flush=True)
+    return ()
+
+writer.follow(ATTEMPT.log_path, source)
+asyncio.run(writer.file(make_group(), [make_rollout()]))
+writer.close()
+filed = True
+"""
+
+
+def test_a_process_that_was_forked_after_the_import_closes_its_writers(url: str) -> None:
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKED, url],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "looked for what came last" in done.stdout
 
 
 async def test_a_closed_writer_leaves_no_log_behind(writer: IndexWriter, url: str) -> None:
