@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
@@ -119,8 +120,8 @@ def test_both_answer_the_same(clients: dict[str, TestClient], asked: str) -> Non
 
 
 def test_every_endpoint_is_asked(urls: dict[str, str]) -> None:
-    api = Api(sources_of(Explore(path=urls["sqlite"])))
-    named = {route.path.removeprefix("/") for route in api.routes()}
+    with closing(sources_of(Explore(path=urls["sqlite"]))) as sources:
+        named = {route.path.removeprefix("/") for route in Api(sources).routes()}
     assert {asked.partition("?")[0] for asked in ASKED} == named
 
 
