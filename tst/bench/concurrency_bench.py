@@ -43,6 +43,8 @@ class Pulse:
         def timed(handle: asyncio.Handle) -> None:
             start = time.perf_counter()
             run(handle)
+            if asyncio.Handle._run is not timed:
+                return  # the callback that the block ended in: what followed is not the block's
             self.callback_s = max(self.callback_s, time.perf_counter() - start)
 
         asyncio.Handle._run = timed
