@@ -1,10 +1,11 @@
-"""The Tinker service as `rl.train.main` uses it, answering at once and by a script: a trainer's
-loop over it spends its time on its own work alone.
+"""The Tinker service as `rl.train.main` uses it, answering by a script, at once or after a while:
+what a trainer's loop over it works is its own work alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import types as python_types
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +30,10 @@ class Ready:
 class Sampler:
     """Each asyncio task is given the replies in turn, from the first."""
 
-    def __init__(self, replies: Sequence[Sequence[int]]) -> None:
+    def __init__(self, replies: Sequence[Sequence[int]], reply_s: float) -> None:
         self._replies = replies
+        self._reply_s = reply_s
+        self._random = random.Random(0)
         self._turns: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
 
     async def sample_async(self, **_: Any) -> tinker.SampleResponse:
@@ -38,7 +41,7 @@ class Sampler:
         assert task is not None, "a coroutine runs in a task"
         turn = self._turns.get(task, 0)
         self._turns[task] = turn + 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._reply_s * self._random.uniform(0.5, 1.5))
         tokens = np.array(self._replies[turn], dtype=np.int32)
         logprobs = np.full(len(tokens), -0.5, dtype=np.float32)
         sequence = tinker.SampledSequence("stop", "", tokens, logprobs)
@@ -46,10 +49,11 @@ class Sampler:
 
 
 class Trainer:
-    """A training client that learns nothing."""
+    """A training client that learns nothing, at once."""
 
-    def __init__(self, replies: Sequence[Sequence[int]]) -> None:
+    def __init__(self, replies: Sequence[Sequence[int]], reply_s: float) -> None:
         self._replies = replies
+        self._reply_s = reply_s
 
     async def forward_backward_async(self, data: Sequence[tinker.Datum], **_: Any) -> Ready:
         outputs = [
@@ -66,7 +70,7 @@ class Trainer:
         return Ready(tinker.OptimStepResponse())
 
     async def save_weights_and_get_sampling_client_async(self) -> Sampler:
-        return Sampler(self._replies)
+        return Sampler(self._replies, self._reply_s)
 
     async def save_state_async(self, name: str, **_: Any) -> Ready:
         return Ready(python_types.SimpleNamespace(path=f"tinker://scripted/{name}"))
@@ -80,6 +84,8 @@ class Service:
 
     replies: Sequence[Sequence[int]]
     """Tokens of a rollout's replies, one a turn."""
+    reply_s: float = 0.0
+    """Seconds that a reply takes, on average: from half of it to half as much again."""
 
     async def create_lora_training_client_async(self, *_: Any, **__: Any) -> Trainer:
-        return Trainer(self.replies)
+        return Trainer(self.replies, self.reply_s)

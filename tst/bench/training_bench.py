@@ -45,10 +45,25 @@ BUNDLE = "number_search"
 GROUPS, SIZE = 22, 24
 """Every task is played in each step, so that a step's rewards do not depend on the order."""
 ROLLOUTS = int(os.environ.get("TRAINING_ROLLOUTS", "5120"))
-"""Of each side, in all rounds together."""
-ROUNDS = 5
-STEPS = max(1, round(ROLLOUTS / ROUNDS / GROUPS / SIZE))
+"""Of each side that waits for nothing, in all rounds together."""
 GOAL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is trained on each side."""
+
+    rounds: int
+    """Runs: two of some steps each have the same machine, whose speed changes."""
+    steps: int
+    """Of each run."""
+    reply_s: float
+    """What a reply takes: of a small hosted model some 60 tokens take a second."""
+
+    @property
+    def rollouts(self) -> int:
+        """Of each run."""
+        return self.steps * GROUPS * SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,85 +106,93 @@ class UnfiledBuilder(RLDatasetBuilder):
 
 
 def rows() -> Iterator[Row]:
-    """One row: how much longer the loop takes with the index, by the clock."""
+    """Two rows: how much longer the loop takes with the index, by the clock."""
+    rounds = max(5, ROLLOUTS // 5_000)
+    steps = max(1, round(ROLLOUTS / rounds / GROUPS / SIZE))
+    yield _row("replies take 0.5 to 1.5 s", Load(rounds=3, steps=3, reply_s=1.0))
+    yield _row("sampling takes no time", Load(rounds=rounds, steps=steps, reply_s=0.0))
+
+
+def _row(sampling: str, load: Load) -> Row:
     with tempfile.TemporaryDirectory() as folder:
-        sides = measure(Path(folder))
-        count = STEPS * ROUNDS * GROUPS * SIZE
+        sides = measure(Path(folder), load)
         file_bytes = sum(each.stat().st_size for each in Path(folder).glob("index.db*"))
-    bare, full = (
-        Cost(
-            statistics.median(cost.clock_s for cost in costs),
-            statistics.median(cost.own_s for cost in costs),
-        )
-        for costs in (sides["without"], sides["with"])
-    )
-    slower = full.clock_s / bare.clock_s - 1
-    each = count / ROUNDS
-    yield Row(
-        "the trainer's loop with the run index",
+    count = load.rounds * load.rollouts
+    took_ms = {
+        f"{side}_{name}_ms": statistics.median(getattr(cost, f"{name}_s") for cost in costs)
+        / load.rollouts
+        * 1e3
+        for side, costs in sides.items()
+        for name in ("clock", "own")
+    }
+    pairs = list(zip(sides["without"], sides["with"], strict=True))
+    slower = statistics.median(more.clock_s / less.clock_s for less, more in pairs) - 1
+    busier = statistics.median(more.own_s / less.own_s for less, more in pairs) - 1
+    return Row(
+        f"the trainer's loop with the run index; {sampling}",
         "the same loop without",
-        f"{count:,} rollouts of 4 turns in {ROUNDS} runs of {STEPS} steps of {GROUPS} x {SIZE}, "
-        f"in turns; one index; sampling takes no time",
-        f"{slower:+.1%} by the clock, {full.own_s / bare.own_s - 1:+.1%} processor time; "
-        f"{each / full.clock_s:,.0f} rollouts/s; {file_bytes / count / 1e3:.1f} kB each",
+        f"{count:,} rollouts of 4 turns in {load.rounds} runs of {load.steps} steps of "
+        f"{GROUPS} x {SIZE}, in turns; one index",
+        f"{slower:+.1%} by the clock, {busier:+.1%} processor time, a round; "
+        f"{1e3 / took_ms['with_clock_ms']:,.0f} rollouts/s; {file_bytes / count / 1e3:.1f} kB each",
         f"<= {GOAL:+.0%}",
         slower <= GOAL,
-        {
-            "without_ms": bare.clock_s / each * 1e3,
-            "with_ms": full.clock_s / each * 1e3,
-            "without_processor_ms": bare.own_s / each * 1e3,
-            "with_processor_ms": full.own_s / each * 1e3,
-            "bytes_each": file_bytes / count,
-        },
+        {"slower": slower, "busier": busier, **took_ms, "bytes_each": file_bytes / count},
     )
 
 
-def measure(folder: Path) -> dict[str, list[Cost]]:
+def measure(folder: Path, load: Load) -> dict[str, list[Cost]]:
     """The costs of each side's runs, made in turns after a short one of each."""
     url = f"sqlite:///{folder / 'index.db'}"
-    builders: dict[str, Callable[[Path, str], RLDatasetBuilder]] = {
+    builders: dict[str, Callable[[Path, str, int], RLDatasetBuilder]] = {
         "without": unfiled,
         "with": filed,
     }
     for name, built in builders.items():
-        run(built(folder / "warm" / name, f"{url}.warm"), folder / "warm" / name, steps=1)
+        log_path = folder / "warm" / name
+        run(built(log_path, f"{url}.warm", 1), log_path, Load(rounds=1, steps=1, reply_s=0.0))
     costs: dict[str, list[Cost]] = {name: [] for name in builders}
-    for round_ in range(ROUNDS):
+    for round_ in range(load.rounds):
         for name in list(builders)[:: 1 if round_ % 2 else -1]:
             log_path = folder / f"{name}-{round_}"
-            costs[name].append(run(builders[name](log_path, url), log_path, steps=STEPS))
-    for round_ in range(ROUNDS):
-        rewards = [rewards_of(folder / f"{name}-{round_}") for name in builders]
+            costs[name].append(run(builders[name](log_path, url, load.steps), log_path, load))
+    check(folder, url, load)
+    return costs
+
+
+def check(folder: Path, url: str, load: Load) -> None:
+    """Both sides had the same rewards, and the index has every rollout."""
+    for round_ in range(load.rounds):
+        rewards = [rewards_of(folder / f"{name}-{round_}") for name in ("without", "with")]
         for one, other in zip(*rewards, strict=True):
             assert math.isclose(one, other) and 0 < one < 1, rewards
     index_writer(url).close()
     reader = IndexReader(url)
     for row in reader.runs():
         steps = reader.steps(row.name)
-        assert [step.rollouts for step in steps] == [GROUPS * SIZE] * STEPS, (row.name, steps)
-    assert len(reader.runs()) == ROUNDS
+        assert [step.rollouts for step in steps] == [GROUPS * SIZE] * load.steps, (row.name, steps)
+    assert len(reader.runs()) == load.rounds
     reader.close()
-    return costs
 
 
-def unfiled(log_path: Path, index: str) -> RLDatasetBuilder:
-    return UnfiledBuilder(filed=filed(log_path, f"{index}.none"))
+def unfiled(log_path: Path, index: str, steps: int) -> RLDatasetBuilder:
+    return UnfiledBuilder(filed=filed(log_path, f"{index}.none", steps))
 
 
-def filed(log_path: Path, index: str) -> EpisodeDatasetBuilder:
+def filed(log_path: Path, index: str, steps: int) -> EpisodeDatasetBuilder:
     return EpisodeDatasetBuilder(
         bundle=BUNDLE,
         model_name=loopback.model_name(),
         renderer_name=RENDERER,
         groups_per_batch=GROUPS,
         group_size=SIZE,
-        num_epochs=STEPS,
+        num_epochs=steps,
         log_path=str(log_path),
         index=index,
     )
 
 
-def run(builder: RLDatasetBuilder, log_path: Path, *, steps: int) -> Cost:
+def run(builder: RLDatasetBuilder, log_path: Path, load: Load) -> Cost:
     """One training run, from an empty folder to its last checkpoint."""
     config = train.Config(
         dataset_builder=builder,
@@ -179,11 +202,11 @@ def run(builder: RLDatasetBuilder, log_path: Path, *, steps: int) -> Cost:
         recipe_name="tinker_episodes_bench",
         learning_rate=1e-4,
         max_tokens=64,
-        max_steps=steps,
+        max_steps=load.steps,
         eval_every=0,
         save_every=0,
     )
-    service = Service(replies())
+    service = Service(replies(), load.reply_s)
     with quiet(), mock.patch.object(tinker, "ServiceClient", lambda **_: service):
         clock, own = time.perf_counter(), time.process_time()
         asyncio.run(train.main(config))

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, update
 
 from tinker_episodes.index.dialect import file_words, inserted_if_new
-from tinker_episodes.index.ids import Ids, group_id, run_id
+from tinker_episodes.index.ids import Ids, group_ids, run_id
 from tinker_episodes.index.packing import packed
 from tinker_episodes.index.records import Group, Rollout
 from tinker_episodes.index.rows import Rows, image_row, rows_of
@@ -47,8 +47,9 @@ def file_rollouts(connection: Connection, ids: Ids, filings: Sequence[Filing]) -
 
     A rollout that is there already is left as it is: filing twice files once.
     """
-    placed = [(group_id(connection, ids, filing.group), filing) for filing in filings]
-    with totals_kept(connection, {at for at, _ in placed}):
+    at = group_ids(connection, ids, (filing.group for filing in filings))
+    placed = [(at[filing.group.key], filing) for filing in filings]
+    with totals_kept(connection, at.values()):
         filed = _file_new(connection, placed)
     _count(connection, ids, filings, filed)
     _label(connection, ids, filed.values())

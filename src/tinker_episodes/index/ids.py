@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.sql.schema import Table
 
 from tinker_episodes.index.dialect import inserted_if_new
@@ -47,10 +48,25 @@ def run_group_id(connection: Connection, ids: Ids, run: int, split: Split, step:
     return ids.known[key]
 
 
-def group_id(connection: Connection, ids: Ids, group: Group) -> int:
-    """The id of a group, which is not remembered: it is filed once or twice, and runs are long."""
-    found = connection.execute(select(groups.c.id).where(groups.c.key == group.key)).scalar()
-    return found if found is not None else _make_group(connection, ids, group)
+def group_ids(connection: Connection, ids: Ids, filed: Iterable[Group]) -> dict[str, int]:
+    """The ids of groups by their keys. They are not remembered: a group is filed once or twice,
+    and runs are long.
+    """
+    wanted = {group.key: group for group in filed}
+    if not wanted:
+        return {}
+    rows = [_group_row(connection, ids, group) for group in wanted.values()]
+    insert = inserted_if_new(connection, groups).returning(groups.c.key, groups.c.id)
+    found: dict[str, int] = {row.key: row.id for row in connection.execute(insert, rows)}
+    if old := wanted.keys() - found.keys():
+        known = connection.execute(_GROUPS, {"keys": list(old)})
+        found |= {row.key: row.id for row in known}
+    return found
+
+
+_GROUPS = select(groups.c.key, groups.c.id).where(
+    groups.c.key.in_(bindparam("keys", expanding=True))
+)
 
 
 def _make_run(connection: Connection, log_path: str) -> int:
@@ -96,17 +112,16 @@ def _bundle_id(connection: Connection, ids: Ids, bundle: BundleRecord, run: int)
     return ids.known[key]
 
 
-def _make_group(connection: Connection, ids: Ids, group: Group) -> int:
+def _group_row(connection: Connection, ids: Ids, group: Group) -> dict[str, Any]:
     run = run_id(connection, ids, group.attempt.log_path)
-    row = groups.insert().values(
-        key=group.key,
-        attempt_id=_attempt_id(connection, ids, group.attempt),
-        run_group_id=run_group_id(connection, ids, run, group.split, group.step),
-        bundle_id=_bundle_id(connection, ids, group.bundle, run),
-        task=storable(group.task),
-        tags=as_json(list(group.tags)),
-    )
-    return _inserted(connection, row)
+    return {
+        "key": group.key,
+        "attempt_id": _attempt_id(connection, ids, group.attempt),
+        "run_group_id": run_group_id(connection, ids, run, group.split, group.step),
+        "bundle_id": _bundle_id(connection, ids, group.bundle, run),
+        "task": storable(group.task),
+        "tags": as_json(list(group.tags)),
+    }
 
 
 def _found_or_made(connection: Connection, table: Table, same: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinker_episodes.index.packing import as_json, packed, packed_turns, storable
 from tinker_episodes.index.records import Group, ImageRecord, Rollout, ToolSetRecord
-from tinker_episodes.index.words import fact, passages_of, reward_facts, searched, tools_of
+from tinker_episodes.index.words import fact, reward_facts, searched, tools_of
 
 Label = tuple[str, str]
 """A kind (tag, tool or cut) and a name."""
@@ -45,7 +45,7 @@ def rows_of(group: Group, rollout: Rollout) -> Rows:
         transcript=packed(said),
         turns=packed_turns(turns) if turns else None,
         pieces={int(token): storable(text) for token, text in pieces.items()},
-        words=searched(passages_of(said), facts_of(group, rollout)),
+        words=searched(said, facts_of(group, rollout)),
         labels=frozenset(_labels(group, rollout)),
         images=rollout.images,
         tool_sets=rollout.tool_sets,

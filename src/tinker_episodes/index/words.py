@@ -57,13 +57,13 @@ def _twentieth(reward: float) -> int:
     return math.floor(min(max(reward, -2.0), 3.0) * 20)
 
 
-def searched(passages: Iterable[Passage], facts: Iterable[str]) -> str:
+def searched(transcript: Mapping[str, Any], facts: Iterable[str]) -> str:
     """What the inverted index takes of a rollout: its facts and words, without case.
 
     What separates them is ASCII: a database that takes runs of ASCII letters, digits, and whatever
     is not ASCII for words finds just these words in it.
     """
-    text = "\n".join(passage.text for passage in passages)[:_TEXT]
+    text = "\n".join([text for _, _, text in _texts(transcript)])[:_TEXT]
     return " ".join([*facts, _separated(text)])
 
 
@@ -82,43 +82,48 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
 
     System prompts are left out: all rollouts of a task share them.
     """
+    return (Passage(*found) for found in _texts(transcript))
+
+
+def tools_of(transcript: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """The tools that were called, each with whether it answered without an error."""
+    return [
+        (entry["name"], not entry.get("error"))
+        for entry in _objects(transcript.get("entries"))
+        if entry.get("kind") == "result" and isinstance(entry.get("name"), str)
+    ]
+
+
+def _texts(transcript: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Entry, kind and text of each passage."""
     for at, entry in enumerate(_items(transcript.get("entries"))):
         if isinstance(entry, dict):
             for kind, text in _entry_texts(cast(dict[str, Any], entry)):
                 if text:
-                    yield Passage(at, kind, text)
+                    yield at, kind, text
 
 
-def tools_of(transcript: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The tools that were called, each with whether it answered without an error."""
-    for entry in _objects(transcript.get("entries")):
-        if entry.get("kind") == "result" and isinstance(entry.get("name"), str):
-            yield entry["name"], not entry.get("error")
-
-
-def _entry_texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _entry_texts(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     kind = entry.get("kind")
-    if kind == "prompt":
-        yield "prompt", _plain(entry.get("text"))
-    elif kind == "reply":
-        yield from _content_texts("message", entry.get("content"))
+    if kind == "result":
+        return _content_texts("result", entry.get("content"))
+    if kind == "reply":
+        found = _content_texts("message", entry.get("content"))
         for call in _objects(entry.get("calls")):
-            yield "call", f"{_plain(call.get('name'))} {_plain(call.get('written'))}"
+            found.append(("call", f"{_plain(call.get('name'))} {_plain(call.get('written'))}"))
         for broken in _objects(entry.get("malformed")):
-            yield "call", _plain(broken.get("text"))
-    elif kind == "result":
-        yield from _content_texts("result", entry.get("content"))
-    elif kind == "note":
-        yield "note", _plain(entry.get("text"))
+            found.append(("call", _plain(broken.get("text"))))
+        return found
+    return [(kind, _plain(entry.get("text")))] if kind in ("prompt", "note") else []
 
 
-def _content_texts(kind: str, content: Any) -> Iterator[tuple[str, str]]:
+def _content_texts(kind: str, content: Any) -> list[tuple[str, str]]:
     if isinstance(content, str):
-        yield kind, content
-        return
+        return [(kind, content)]
+    found: list[tuple[str, str]] = []
     for part in _objects(content):
-        yield kind, _plain(part.get("text"))
-        yield "thinking", _plain(part.get("thinking"))
+        found += [(kind, _plain(part.get("text"))), ("thinking", _plain(part.get("thinking")))]
+    return found
 
 
 def _plain(value: Any) -> str:
@@ -137,5 +142,5 @@ def _items(value: Any) -> Iterable[Any]:
     return cast(Iterable[Any], value) if isinstance(value, list | tuple) else ()
 
 
-def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (cast(dict[str, Any], item) for item in _items(value) if isinstance(item, dict))
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [cast(dict[str, Any], item) for item in _items(value) if isinstance(item, dict)]
