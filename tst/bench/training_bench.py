@@ -45,7 +45,7 @@ BUNDLE = "number_search"
 GROUPS, SIZE = 22, 24
 """Every task is played in each step, so that a step's rewards do not depend on the order."""
 ROLLOUTS = int(os.environ.get("TRAINING_ROLLOUTS", "5120"))
-"""Of each side that waits for nothing, in all rounds together."""
+"""At least so many of each side that waits for nothing, in all rounds together."""
 GOAL = 0.05
 
 
@@ -108,7 +108,7 @@ class UnfiledBuilder(RLDatasetBuilder):
 def rows() -> Iterator[Row]:
     """Two rows: how much longer the loop takes with the index, by the clock."""
     rounds = max(5, ROLLOUTS // 5_000)
-    steps = max(1, round(ROLLOUTS / rounds / GROUPS / SIZE))
+    steps = math.ceil(ROLLOUTS / rounds / GROUPS / SIZE)
     yield _row("replies take 0.5 to 1.5 s", Load(rounds=3, steps=3, reply_s=1.0))
     yield _row("sampling takes no time", Load(rounds=rounds, steps=steps, reply_s=0.0))
 
