@@ -35,10 +35,10 @@ def answers(url: str) -> bool:
         return False
 
 
-def server_of(parent: int) -> int:
-    """The process that a process has started last."""
+def children_of(parent: int) -> set[int]:
+    """The processes that a process's main thread has started."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return max(int(child) for child in children)
+    return {int(child) for child in children}
 
 
 def wait_until_gone(process: int) -> None:
@@ -60,7 +60,7 @@ def test_the_server_dies_with_its_parent(how: signal.Signals) -> None:
     with parent:
         url = parent.stdout.readline().decode().strip()
         assert answers(url)
-        server = server_of(parent.pid)
+        (server,) = children_of(parent.pid)
         parent.send_signal(how)
         parent.wait()
         wait_until_gone(server)
@@ -69,10 +69,11 @@ def test_the_server_dies_with_its_parent(how: signal.Signals) -> None:
 
 def test_the_server_and_its_dummy_key_end_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
+    before = children_of(os.getpid())
     with loopback.serve(width=8, layers=1, threads=1) as url:
         assert answers(url)
         assert os.environ["TINKER_API_KEY"].startswith("tml-")
-        server = server_of(os.getpid())
+        (server,) = children_of(os.getpid()) - before
     wait_until_gone(server)
     assert not answers(url)
     assert "TINKER_API_KEY" not in os.environ
