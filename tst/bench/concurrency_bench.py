@@ -25,7 +25,7 @@ class Pulse:
     def __init__(self) -> None:
         self.callback_s = 0.0
         self.turn_s = 0.0
-        self._last = time.perf_counter()
+        self._last = self._began = time.perf_counter()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_soon(self._beat)
 
@@ -41,18 +41,21 @@ class Pulse:
         run = asyncio.Handle._run
 
         def timed(handle: asyncio.Handle) -> None:
-            start = time.perf_counter()
+            self._began = time.perf_counter()
             run(handle)
-            if asyncio.Handle._run is not timed:
-                return  # the callback that the block ended in: what followed is not the block's
-            self.callback_s = max(self.callback_s, time.perf_counter() - start)
+            if asyncio.Handle._run is timed:  # else the block has ended in it, and counted its part
+                self._note_callback()
 
         asyncio.Handle._run = timed
         try:
             yield
         finally:
             asyncio.Handle._run = run
+            self._note_callback()
             self._timer.cancel()
+
+    def _note_callback(self) -> None:
+        self.callback_s = max(self.callback_s, time.perf_counter() - self._began)
 
 
 def rows() -> Iterator[Row]:

@@ -84,7 +84,7 @@ class Service:
 
     replies: Sequence[Sequence[int]]
     """Tokens of a rollout's replies, one a turn."""
-    reply_s: float = 0.0
+    reply_s: float
     """Seconds that a reply takes, on average: from half of it to half as much again."""
 
     async def create_lora_training_client_async(self, *_: Any, **__: Any) -> Trainer:
