@@ -34,6 +34,7 @@ from tinker_episodes.index.filing import Filing, file_rollouts
 from tinker_episodes.index.ids import Ids
 from tinker_episodes.index.rows import Rows, facts_of, rows_of
 from tinker_episodes.index.schema import open_index
+from tinker_episodes.index.words import tools_of
 
 RUNS = 5
 GROUPS, SIZE = 16, 8
@@ -172,7 +173,7 @@ def _filing(
                 },
                 scores=[row | {"value": rollout.reward or 0.0} for row in shape.scores]
                 if rollout.reward is not None else [],
-                words=" ".join([*facts_of(group, rollout), said]),
+                words=" ".join([*facts_of(group, rollout, tools_of(rollout.transcript)), said]),
             )
         )  # fmt: skip
     return Filing(group, tuple(rows))

@@ -215,3 +215,24 @@ async def test_rollouts_that_were_committed_to_a_removed_file_are_not_filed(
             await writer.file(make_group("g2"), [rollout("r2")])
     finally:
         event.remove(Engine, "commit", remove)
+
+
+# ---------------------------------------------------------------- whatever else
+
+
+async def test_error_that_nobody_foresaw_is_told_to_all_who_wait(
+    writer: IndexWriter, url: str
+) -> None:
+    def fail(_: Any) -> None:
+        raise KeyError("what is this")
+
+    event.listen(Engine, "begin", fail)
+    try:
+        filings = [writer.file(make_group(f"g{n}"), [rollout(f"r{n}")]) for n in range(3)]
+        async with asyncio.timeout(30):  # a writer that died would never answer
+            done = await asyncio.gather(*filings, return_exceptions=True)
+    finally:
+        event.remove(Engine, "begin", fail)
+    assert {type(result) for result in done} == {RunIndexError}
+    with pytest.raises(RunIndexError, match=r"can't be written: KeyError\('what is this'\)"):
+        writer.raise_fault()

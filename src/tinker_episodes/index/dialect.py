@@ -7,6 +7,7 @@ again, which is in the transcripts alone.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ Clause = Sequence[str]
 """Words of which a rollout has at least one; one that ends with `*` stands for all that begin so.
 """
 
+_INSERT: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _SEARCH = {
     "sqlite": (
         "CREATE VIRTUAL TABLE search USING fts5"
@@ -43,8 +45,8 @@ _SEARCH = {
     ),
 }
 _FILE = {
-    "sqlite": "INSERT INTO search (rowid, words) VALUES (:rollout_id, :words)",
-    "postgresql": (
+    "sqlite": text("INSERT INTO search (rowid, words) VALUES (:rollout_id, :words)"),
+    "postgresql": text(
         "INSERT INTO search (rollout_id, words) VALUES (:rollout_id, array_to_tsvector(:words))"
     ),
 }
@@ -80,7 +82,22 @@ def upserted(
         least: The columns that keep the lesser of both; what is null counts for nothing.
         greatest: The columns that keep the greater of both.
     """
-    insert = _insert(connection, table).values({c.name: bindparam(c.name) for c in table.columns})
+    return _upserted(
+        connection.dialect.name, table, tuple(add), tuple(put), tuple(least), tuple(greatest)
+    )
+
+
+@functools.cache
+def _upserted(
+    dialect: str,
+    table: Table,
+    add: tuple[str, ...],
+    put: tuple[str, ...],
+    least: tuple[str, ...],
+    greatest: tuple[str, ...],
+) -> Any:
+    """Made once: making it costs more than running it."""
+    insert = _INSERT[dialect](table).values({c.name: bindparam(c.name) for c in table.columns})
     new = insert.excluded
     changed = {name: table.c[name] + new[name] for name in add}
     changed |= {name: new[name] for name in put}
@@ -93,14 +110,19 @@ def _kept(old: ColumnElement[Any], new: ColumnElement[Any], than: str) -> Column
     return case((or_(old.is_(None), new.op(than)(old)), new), else_=old)
 
 
-def inserted_if_new(connection: Connection, table: Table) -> Any:
-    """An insert that leaves rows of the same key as they are."""
-    return _insert(connection, table).on_conflict_do_nothing()
+def inserted_if_new(connection: Connection, table: Table, *, give: Sequence[str] = ()) -> Any:
+    """An insert that leaves rows of the same key as they are.
+
+    Args:
+        give: The columns that it gives of each row that it made.
+    """
+    return _inserted_if_new(connection.dialect.name, table, tuple(give))
 
 
-def _insert(connection: Connection, table: Table) -> Any:
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table)
+@functools.cache
+def _inserted_if_new(dialect: str, table: Table, give: tuple[str, ...]) -> Any:
+    insert = _INSERT[dialect](table).on_conflict_do_nothing()
+    return insert.returning(*(table.c[name] for name in give)) if give else insert
 
 
 def prepare_search(connection: Connection) -> None:
@@ -115,7 +137,7 @@ def file_words(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         return
     if connection.dialect.name == "postgresql":
         rows = [row | {"words": _lexemes(row["words"])} for row in rows]
-    connection.execute(text(_FILE[connection.dialect.name]), rows)
+    connection.execute(_FILE[connection.dialect.name], rows)
 
 
 def _lexemes(words: str) -> list[str]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, update
 
 from tinker_episodes.index.dialect import file_words, inserted_if_new
 from tinker_episodes.index.ids import Ids, group_ids, run_id
-from tinker_episodes.index.packing import packed
+from tinker_episodes.index.packing import packed, storable
 from tinker_episodes.index.records import Group, Rollout
 from tinker_episodes.index.rows import Rows, image_row, rows_of
 from tinker_episodes.index.tables import (
@@ -67,7 +67,7 @@ def _file_new(
             wanted.setdefault(rows.rollout["key"], (at, filing, rows))
     if not wanted:
         return {}
-    insert = inserted_if_new(connection, rollouts).returning(rollouts.c.id, rollouts.c.key)
+    insert = inserted_if_new(connection, rollouts, give=["id", "key"])
     found = connection.execute(
         insert, [rows.rollout | {"group_id": at} for at, _, rows in wanted.values()]
     ).all()
@@ -109,18 +109,20 @@ def _count(
     """How many rollouts each run has, and when it was last active."""
     counts = Counter({filing.group.attempt.log_path: 0 for filing in filings})
     counts.update(filing.group.attempt.log_path for filing, _ in filed.values())
-    statement = (
-        update(runs)
-        .where(runs.c.id == bindparam("run"))
-        .values(rollouts=runs.c.rollouts + bindparam("more"), active_at=bindparam("now"))
-    )
     connection.execute(
-        statement,
+        _COUNTED,
         [
             {"run": run_id(connection, ids, log_path), "more": more, "now": time.time()}
             for log_path, more in counts.items()
         ],
     )
+
+
+_COUNTED = (
+    update(runs)
+    .where(runs.c.id == bindparam("run"))
+    .values(rollouts=runs.c.rollouts + bindparam("more"), active_at=bindparam("now"))
+)
 
 
 def _label(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]]) -> None:
@@ -152,7 +154,9 @@ def _file_pieces(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing,
         new = rows.pieces.keys() - known
         if new:
             run = run_id(connection, ids, log_path)
-            found += [{"run_id": run, "token": one, "text": rows.pieces[one]} for one in new]
+            found += [
+                {"run_id": run, "token": one, "text": storable(rows.pieces[one])} for one in new
+            ]
             known |= new
     if found:
         connection.execute(inserted_if_new(connection, token_texts), found)

@@ -56,7 +56,7 @@ def group_ids(connection: Connection, ids: Ids, filed: Iterable[Group]) -> dict[
     if not wanted:
         return {}
     rows = [_group_row(connection, ids, group) for group in wanted.values()]
-    insert = inserted_if_new(connection, groups).returning(groups.c.key, groups.c.id)
+    insert = inserted_if_new(connection, groups, give=["key", "id"])
     found: dict[str, int] = {row.key: row.id for row in connection.execute(insert, rows)}
     if old := wanted.keys() - found.keys():
         known = connection.execute(_GROUPS, {"keys": list(old)})

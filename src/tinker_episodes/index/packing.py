@@ -5,10 +5,10 @@ of 32 bits.
 from __future__ import annotations
 
 import json
-import sys
 import threading
-from array import array
 from collections.abc import Mapping, Sequence
+from struct import error as StructError
+from struct import pack, unpack
 from typing import Any, cast
 
 import zstandard
@@ -19,6 +19,8 @@ _JSON = json.JSONEncoder(default=str)
 
 def storable(text: str) -> str:
     """Text that every database takes: lone surrogates and NUL written out."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
 
@@ -71,12 +73,13 @@ def packed_turns(turns: Sequence[Mapping[str, Any]]) -> bytes:
         rest: dict[str, Any] = {}
         lists: list[tuple[str, str, int]] = []
         for name, value in turn.items():
-            numbers = _numbers(value)
+            numbers = _numbers(cast(list[Any], value)) if type(value) is list and value else None
             if numbers is None:
                 rest[name] = value
             else:
-                lists.append((name, numbers.typecode, len(numbers)))
-                arrays.append(_bytes_of(numbers))
+                code, data = numbers
+                lists.append((name, code, len(data) // 4))
+                arrays.append(data)
         heads.append((rest, lists))
     head = as_json(heads).encode("ascii")
     data = b"".join([len(head).to_bytes(4, "little"), head, *arrays])
@@ -96,30 +99,24 @@ def unpacked_turns(body: bytes) -> list[dict[str, Any]]:
     return turns
 
 
-def _numbers(value: Any) -> array[Any] | None:
-    if not isinstance(value, list) or not value:
-        return None
-    items = cast(list[Any], value)
+def _numbers(items: list[Any]) -> tuple[str, bytes] | None:
+    """A list as numbers of 32 bits, `i` or `f`; None where an item is no such number."""
+    code = "f" if isinstance(items[0], float) else "i"
     try:
-        return array("f" if isinstance(items[0], float) else "i", items)
-    except (TypeError, OverflowError):
+        return code, pack(f"<{len(items)}{code}", *items)
+    except (StructError, OverflowError):
         pass
     if not all(item is None or isinstance(item, float) for item in items):
         return None
-    return array("f", [_NAN if item is None else item for item in items])
-
-
-def _bytes_of(numbers: array[Any]) -> bytes:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+    numbers = (_NAN if item is None else item for item in items)
+    try:
+        return "f", pack(f"<{len(items)}f", *numbers)
+    except OverflowError:
+        return None
 
 
 def _list_of(code: str, data: memoryview) -> list[Any]:
-    numbers: array[Any] = array(code)
-    numbers.frombytes(data)
-    if sys.byteorder == "big":
-        numbers.byteswap()
+    numbers = list(unpack(f"<{len(data) // 4}{code}", data))
     if code == "i":
-        return numbers.tolist()
+        return numbers
     return [None if number != number else number for number in numbers]

@@ -14,6 +14,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
@@ -74,12 +75,16 @@ def totals_kept(connection: Connection, group_ids: Collection[int]) -> Generator
     before = sums_of(connection, group_ids)
     yield
     after = sums_of(connection, group_ids)
-    connection.execute(update(meta).values(revision=meta.c.revision + 1))
-    revision = connection.execute(select(meta.c.revision)).scalar_one()
+    connection.execute(_REVISED)
+    revision = connection.execute(_REVISION).scalar_one()
     _keep_groups(connection, after)
     _keep_totals(connection, before, after, revision)
     _keep_scores(connection, before, after)
     _keep_cuts(connection, before, after)
+
+
+_REVISED = update(meta).values(revision=meta.c.revision + 1)
+_REVISION = select(meta.c.revision)
 
 
 def sums_of(connection: Connection, group_ids: Collection[int]) -> Sums:
@@ -89,24 +94,27 @@ def sums_of(connection: Connection, group_ids: Collection[int]) -> Sums:
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         rows = connection.execute(_ROLLOUTS, {"ids": some}).all()
-        for group_id, of_group in groupby(rows, key=lambda row: row.group_id):
-            _add_group(sums, group_id, list(of_group))
+        for group_id, of_group in groupby(rows, key=itemgetter(_GROUP_ID)):
+            _add_group(sums, group_id, dict(zip(_NAMES, zip(*of_group, strict=True), strict=True)))
         for run_group_id, attempt_id, name, value in connection.execute(_SCORES, {"ids": some}):
             score = sums.scores.setdefault(((run_group_id, attempt_id), name), Counter())
             score.update({"scored": 1, "value": _bounded(value)})
     return sums
 
 
+_READ = (
+    groups.c.run_group_id, groups.c.attempt_id, rollouts.c.group_id, rollouts.c.id,
+    rollouts.c.status, rollouts.c.cut, rollouts.c.reward,
+    rollouts.c.trained, rollouts.c.trained_reward, *_ADDED,
+)  # fmt: skip
+_NAMES = tuple(column.name for column in _READ)
+_GROUP_ID = _NAMES.index("group_id")
 _ROLLOUTS = (
-    select(
-        groups.c.run_group_id, groups.c.attempt_id, rollouts.c.group_id, rollouts.c.id,
-        rollouts.c.status, rollouts.c.cut, rollouts.c.reward,
-        rollouts.c.trained, rollouts.c.trained_reward, *_ADDED,
-    )
+    select(*_READ)
     .join(groups, rollouts.c.group_id == groups.c.id)
     .where(rollouts.c.group_id.in_(bindparam("ids", expanding=True)))
     .order_by(rollouts.c.group_id)
-)  # fmt: skip
+)
 _SCORES = (
     select(groups.c.run_group_id, groups.c.attempt_id, scores.c.name, scores.c.value)
     .join(rollouts, scores.c.rollout_id == rollouts.c.id)
@@ -115,18 +123,20 @@ _SCORES = (
 )
 
 
-def _add_group(sums: Sums, group_id: int, rows: Sequence[Any]) -> None:
-    place = (rows[0].run_group_id, rows[0].attempt_id)
-    rewards = [row.reward for row in rows if row.reward is not None]
-    known = [row.trained_reward for row in rows if row.trained_reward is not None]
-    statuses = Counter(row.status for row in rows)
+def _add_group(sums: Sums, group_id: int, rows: Mapping[str, Sequence[Any]]) -> None:
+    """Add a group's rollouts, column by column: in that way adding them up is not Python's work."""
+    place = (rows["run_group_id"][0], rows["attempt_id"][0])
+    size = len(rows["id"])
+    rewards = [reward for reward in rows["reward"] if reward is not None]
+    known = [reward for reward in rows["trained_reward"] if reward is not None]
+    cuts = [cut for cut in rows["cut"] if cut is not None]
     columns = _rewards_in_short(rewards) | {
-        "size": len(rows),
-        "cut": sum(row.cut is not None for row in rows),
-        "failed": statuses["failed"],
-        "abandoned": statuses["abandoned"],
+        "size": size,
+        "cut": len(cuts),
+        "failed": rows["status"].count("failed"),
+        "abandoned": rows["status"].count("abandoned"),
     }
-    columns |= {column.name: sum(row[at] for row in rows) for at, column in enumerate(_ADDED, 9)}
+    columns |= {name: sum(rows[name]) for name in _COUNTED}
     sums.groups[group_id] = columns
     added = sums.totals.setdefault(place, Counter())
     added.update({name: columns[name] for name in (*_COUNTED, "cut", "failed", "abandoned")})
@@ -134,21 +144,20 @@ def _add_group(sums: Sums, group_id: int, rows: Sequence[Any]) -> None:
     added.update(
         {
             "groups": 1,
-            "rollouts": len(rows),
+            "rollouts": size,
             "scored": len(rewards),
             "reward": _bounded(sum(rewards)),
             "success": sum(reward >= 1 for reward in rewards),
-            "trained": sum(bool(row.trained) for row in rows),
+            "trained": sum(map(bool, rows["trained"])),
             "trained_scored": len(known),
             "trained_reward": _bounded(sum(known)),
         }
     )
-    for row in rows:
-        if row.cut is not None:
-            sums.cuts[place, row.cut] = sums.cuts.get((place, row.cut), 0) + 1
-    ids = [row.id for row in rows]
-    first, last = sums.ids.get(place, (ids[0], ids[0]))
-    sums.ids[place] = (min(first, *ids), max(last, *ids))
+    for cut in cuts:
+        sums.cuts[place, cut] = sums.cuts.get((place, cut), 0) + 1
+    first, last = min(rows["id"]), max(rows["id"])
+    before = sums.ids.get(place, (first, last))
+    sums.ids[place] = (min(first, before[0]), max(last, before[1]))
 
 
 _COUNTED = tuple(column.name for column in _ADDED)

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+Called = tuple[str, bool]
+"""The name of a tool that was called, and whether it answered without an error."""
+
 _WORD = re.compile(r"[^\W_]+")
 _MARK = "\ue000"
 _TEXT = 1_000_000
@@ -85,8 +88,8 @@ def passages_of(transcript: Mapping[str, Any]) -> Iterator[Passage]:
     return (Passage(*found) for found in _texts(transcript))
 
 
-def tools_of(transcript: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    """The tools that were called, each with whether it answered without an error."""
+def tools_of(transcript: Mapping[str, Any]) -> list[Called]:
+    """The tools that were called."""
     return [
         (entry["name"], not entry.get("error"))
         for entry in _objects(transcript.get("entries"))
@@ -98,7 +101,7 @@ def _texts(transcript: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
     """Entry, kind and text of each passage."""
     for at, entry in enumerate(_items(transcript.get("entries"))):
         if isinstance(entry, dict):
-            for kind, text in _entry_texts(cast(dict[str, Any], entry)):
+            for kind, text in _entry_texts(entry):  # pyright: ignore[reportUnknownArgumentType]
                 if text:
                     yield at, kind, text
 
@@ -143,4 +146,4 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
-    return [cast(dict[str, Any], item) for item in _items(value) if isinstance(item, dict)]
+    return [item for item in _items(value) if isinstance(item, dict)]

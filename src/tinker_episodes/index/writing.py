@@ -164,8 +164,8 @@ class IndexWriter:
                 index = index or OpenedIndex(self.url, lock_timeout_s=self._lock_timeout_s)
                 self._commit(index, ids, jobs)
                 self._take_over(index, ids)
-            except RunIndexError as error:
-                self._break(jobs, error)
+            except Exception as error:  # noqa: BLE001 - a thread that died would tell nobody
+                self._break(jobs, self._as_fault(error))
         if index is not None:
             index.close()
 
