@@ -146,8 +146,12 @@ def _row(name: str, clock: list[float], cpu: list[float], own: list[float]) -> d
     }
 
 
-async def bench_writing(url: str, rollouts: int) -> dict[str, Any]:
-    """Rollouts a second that one process commits, and how long the event loop is ever held up."""
+async def bench_writing(url: str, rollouts: int, *, at_once: int = 64) -> dict[str, Any]:
+    """Rollouts a second that one process commits, and how long the event loop is ever held up.
+
+    Args:
+        at_once: Groups that end together.
+    """
     chance = random.Random(2)
     plays = [play_of(chance) for _ in range(200)]
     writer, attempt = IndexWriter(url), Attempt("/runs/written", "t", 0)
@@ -169,13 +173,13 @@ async def bench_writing(url: str, rollouts: int) -> dict[str, Any]:
 
     ticking = asyncio.create_task(tick())
     start, busy = time.perf_counter(), time.process_time()
-    for first in range(0, rollouts // SIZE, 64):
-        await asyncio.gather(*(file(at) for at in range(first, first + 64)))
+    for first in range(0, rollouts // SIZE, at_once):
+        await asyncio.gather(*(file(at) for at in range(first, first + at_once)))
     took, cpu = time.perf_counter() - start, time.process_time() - busy
     over.set()
     await ticking
     writer.close()
-    filed = -(-(rollouts // SIZE) // 64) * 64 * SIZE
+    filed = -(-(rollouts // SIZE) // at_once) * at_once * SIZE
     return {
         "work": "write",
         "rollouts": filed,
@@ -226,6 +230,21 @@ def rows() -> Iterator[Row]:
         met = written["per_s"] >= 2000
         sizes = f"{written['rollouts']}"
         yield Row("write rollouts", "", sizes, figure, "2,000/s", met, _values(written))
+        yield _singly_row(f"sqlite:///{scratch}/singly.db", written)
+
+
+def _singly_row(url: str, written: dict[str, Any]) -> Row:
+    singly = asyncio.run(bench_writing(url, 2048, at_once=1))
+    times = written["per_s"] / singly["per_s"]
+    return Row(
+        "write rollouts, each group by itself",
+        "64 groups at once",
+        f"{singly['rollouts']}, {SIZE} a group",
+        f"{singly['per_s']:.0f}/s, {times:.1f} x the time of one",
+        "",
+        None,
+        _values(singly) | {"times": times},
+    )
 
 
 def _page_rows(pages: list[dict[str, Any]], made: Made) -> Iterator[Row]:

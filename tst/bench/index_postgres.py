@@ -22,7 +22,7 @@ from tinker_episodes.index.packing import unpacked
 from tinker_episodes.index.rows import facts_of
 from tinker_episodes.index.schema import open_index
 from tinker_episodes.index.tables import metadata
-from tinker_episodes.index.words import fact, searched
+from tinker_episodes.index.words import fact, searched, tools_of
 
 _TYPES = {Integer: "int4", Float: "float8", Boolean: "bool", LargeBinary: "bytea"}
 _ROLLOUTS = """
@@ -127,4 +127,4 @@ def _words(source: sqlite3.Connection) -> Iterator[tuple[int, list[str]]]:
             "", 0, Status(status), reward, cut,
             tool_errors=tools, format_errors=formats, transcript=said,
         )  # fmt: skip
-        yield at, _lexemes(searched(said, facts_of(group, rollout)))
+        yield at, _lexemes(searched(said, facts_of(group, rollout, tools_of(said))))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tinker_episodes.index import Status
 from tinker_episodes.index.packing import packed_turns, storable, unpacked_turns
 
 TOKEN = st.integers(-(2**31), 2**31 - 1)
@@ -67,7 +68,13 @@ def test_no_turns_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("text", "stored"),
-    [("plain", "plain"), ("", ""), ("a\0b", "a\\x00b"), ("\ud800\0é", "\\ud800\\x00é")],
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (Status.CUT, "cut"),
+        ("a\0b", "a\\x00b"),
+        ("\ud800\0é", "\\ud800\\x00é"),
+    ],
 )
-def test_text_that_a_database_takes_is_left_as_it_is(text: str, stored: str) -> None:
-    assert storable(text) == stored
+def test_text_is_stored_as_every_database_takes_it(text: str, stored: str) -> None:
+    assert storable(text) == stored and type(storable(text)) is str

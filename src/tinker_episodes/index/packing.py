@@ -18,8 +18,8 @@ _JSON = json.JSONEncoder(default=str)
 
 
 def storable(text: str) -> str:
-    """Text that every database takes: lone surrogates and NUL written out."""
-    if text.isascii() and "\0" not in text:
+    """Text that every database takes, a `str` itself: lone surrogates and NUL written out."""
+    if type(text) is str and text.isascii() and "\0" not in text:
         return text
     return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
 
