@@ -240,7 +240,7 @@ def _singly_row(url: str, written: dict[str, Any]) -> Row:
         "write rollouts, each group by itself",
         "64 groups at once",
         f"{singly['rollouts']}, {SIZE} a group",
-        f"{singly['per_s']:.0f}/s, {times:.1f} x the time of one",
+        f"{singly['per_s']:.0f}/s, {times:.1f} x the time a rollout",
         "",
         None,
         _values(singly) | {"times": times},

@@ -65,16 +65,18 @@ SEARCH = table("search", column("rowid", Integer), column("rollout_id", Integer)
 """The inverted index as a query names it."""
 
 
+@functools.cache
 def upserted(
-    connection: Connection,
+    dialect: str,
     table: Table,
     *,
-    add: Sequence[str] = (),
-    put: Sequence[str] = (),
-    least: Sequence[str] = (),
-    greatest: Sequence[str] = (),
+    add: tuple[str, ...] = (),
+    put: tuple[str, ...] = (),
+    least: tuple[str, ...] = (),
+    greatest: tuple[str, ...] = (),
 ) -> Any:
-    """An insert that changes the row of the same key.
+    """An insert that changes the row of the same key; made once, as making it costs more than
+    running it.
 
     Args:
         add: The columns to which the values are added.
@@ -82,21 +84,6 @@ def upserted(
         least: The columns that keep the lesser of both; what is null counts for nothing.
         greatest: The columns that keep the greater of both.
     """
-    return _upserted(
-        connection.dialect.name, table, tuple(add), tuple(put), tuple(least), tuple(greatest)
-    )
-
-
-@functools.cache
-def _upserted(
-    dialect: str,
-    table: Table,
-    add: tuple[str, ...],
-    put: tuple[str, ...],
-    least: tuple[str, ...],
-    greatest: tuple[str, ...],
-) -> Any:
-    """Made once: making it costs more than running it."""
     insert = _INSERT[dialect](table).values({c.name: bindparam(c.name) for c in table.columns})
     new = insert.excluded
     changed = {name: table.c[name] + new[name] for name in add}
@@ -110,17 +97,13 @@ def _kept(old: ColumnElement[Any], new: ColumnElement[Any], than: str) -> Column
     return case((or_(old.is_(None), new.op(than)(old)), new), else_=old)
 
 
-def inserted_if_new(connection: Connection, table: Table, *, give: Sequence[str] = ()) -> Any:
-    """An insert that leaves rows of the same key as they are.
+@functools.cache
+def inserted_if_new(dialect: str, table: Table, *, give: tuple[str, ...] = ()) -> Any:
+    """An insert that leaves rows of the same key as they are; made once.
 
     Args:
         give: The columns that it gives of each row that it made.
     """
-    return _inserted_if_new(connection.dialect.name, table, tuple(give))
-
-
-@functools.cache
-def _inserted_if_new(dialect: str, table: Table, give: tuple[str, ...]) -> Any:
     insert = _INSERT[dialect](table).on_conflict_do_nothing()
     return insert.returning(*(table.c[name] for name in give)) if give else insert
 

@@ -67,7 +67,7 @@ def _file_new(
             wanted.setdefault(rows.rollout["key"], (at, filing, rows))
     if not wanted:
         return {}
-    insert = inserted_if_new(connection, rollouts, give=["id", "key"])
+    insert = inserted_if_new(connection.dialect.name, rollouts, give=("id", "key"))
     found = connection.execute(
         insert, [rows.rollout | {"group_id": at} for at, _, rows in wanted.values()]
     ).all()
@@ -97,7 +97,7 @@ def _file_parts(connection: Connection, filed: Mapping[int, Rows]) -> None:
     file_words(connection, [{"rollout_id": at, "words": rows.words} for at, rows in pairs])
     pictures = {image.hash: image for rows in filed.values() for image in rows.images}
     for image in pictures.values():
-        connection.execute(inserted_if_new(connection, images), image_row(image))
+        connection.execute(inserted_if_new(connection.dialect.name, images), image_row(image))
 
 
 def _count(
@@ -131,7 +131,7 @@ def _label(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing, Rows]
     new = sorted(label for label in found if ("label", *label) not in ids.known)
     if new:
         rows = [{"kind": kind, "name": name} for kind, name in new]
-        connection.execute(inserted_if_new(connection, labels), rows)
+        connection.execute(inserted_if_new(connection.dialect.name, labels), rows)
         ids.known.update({("label", *label): 0 for label in new})
 
 
@@ -141,7 +141,7 @@ def _file_tool_sets(connection: Connection, ids: Ids, filed: Iterable[tuple[Fili
     new = [one for one in found.values() if ("tool_set", one.hash) not in ids.known]
     if new:
         rows = [{"hash": one.hash, "body": packed(one.specs)} for one in new]
-        connection.execute(inserted_if_new(connection, tool_sets), rows)
+        connection.execute(inserted_if_new(connection.dialect.name, tool_sets), rows)
         ids.known.update({("tool_set", one.hash): 0 for one in new})
 
 
@@ -159,4 +159,4 @@ def _file_pieces(connection: Connection, ids: Ids, filed: Iterable[tuple[Filing,
             ]
             known |= new
     if found:
-        connection.execute(inserted_if_new(connection, token_texts), found)
+        connection.execute(inserted_if_new(connection.dialect.name, token_texts), found)

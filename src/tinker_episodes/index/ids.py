@@ -56,7 +56,7 @@ def group_ids(connection: Connection, ids: Ids, filed: Iterable[Group]) -> dict[
     if not wanted:
         return {}
     rows = [_group_row(connection, ids, group) for group in wanted.values()]
-    insert = inserted_if_new(connection, groups, give=["key", "id"])
+    insert = inserted_if_new(connection.dialect.name, groups, give=("key", "id"))
     found: dict[str, int] = {row.key: row.id for row in connection.execute(insert, rows)}
     if old := wanted.keys() - found.keys():
         known = connection.execute(_GROUPS, {"keys": list(old)})
@@ -108,7 +108,7 @@ def _bundle_id(connection: Connection, ids: Ids, bundle: BundleRecord, run: int)
         }
         found = ids.known[key] = _found_or_made(connection, bundles, same)
         played = {"run_id": run, "bundle_id": found}
-        connection.execute(inserted_if_new(connection, run_bundles), played)
+        connection.execute(inserted_if_new(connection.dialect.name, run_bundles), played)
     return ids.known[key]
 
 

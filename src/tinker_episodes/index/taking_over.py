@@ -40,7 +40,7 @@ def take_over(connection: Connection, ids: Ids, log_path: str, file: SummaryFile
     while some := list(islice(left, _AT_ONCE)):
         _take_over_some(connection, ids, run, split, some)
     connection.execute(
-        upserted(connection, summaries, put=["stamp"]),
+        upserted(connection.dialect.name, summaries, put=("stamp",)),
         {"run_id": run, "file": file.name, "stamp": file.stamp},
     )
 

@@ -227,12 +227,12 @@ def _keep_totals(connection: Connection, before: Sums, after: Sums, revision: in
         )
     if rows:
         statement = upserted(
-            connection,
+            connection.dialect.name,
             totals,
             add=SUMS,
-            put=["revision"],
-            least=["first_rollout"],
-            greatest=["last_rollout"],
+            put=("revision",),
+            least=("first_rollout",),
+            greatest=("last_rollout",),
         )
         connection.execute(statement, rows)
 
@@ -246,7 +246,9 @@ def _keep_scores(connection: Connection, before: Sums, after: Sums) -> None:
             sums = {"scored": added["scored"], "value": added["value"]}
             rows.append(_keys(place) | {"name": name} | sums)
     if rows:
-        connection.execute(upserted(connection, score_totals, add=("scored", "value")), rows)
+        connection.execute(
+            upserted(connection.dialect.name, score_totals, add=("scored", "value")), rows
+        )
 
 
 def _keep_cuts(connection: Connection, before: Sums, after: Sums) -> None:
@@ -256,7 +258,7 @@ def _keep_cuts(connection: Connection, before: Sums, after: Sums) -> None:
         if added:
             rows.append(_keys(place) | {"cut": cut, "rollouts": added})
     if rows:
-        connection.execute(upserted(connection, cut_totals, add=("rollouts",)), rows)
+        connection.execute(upserted(connection.dialect.name, cut_totals, add=("rollouts",)), rows)
 
 
 def _keys(place: Place) -> dict[str, int]:

@@ -101,7 +101,7 @@ def _texts(transcript: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
     """Entry, kind and text of each passage."""
     for at, entry in enumerate(_items(transcript.get("entries"))):
         if isinstance(entry, dict):
-            for kind, text in _entry_texts(entry):  # pyright: ignore[reportUnknownArgumentType]
+            for kind, text in _entry_texts(cast(dict[str, Any], entry)):
                 if text:
                     yield at, kind, text
 
